@@ -1,0 +1,173 @@
+"""Stages 2 and 3: the draft learns to answer from the first look; the agent grows out of it and learns its loop."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import text
+import torch
+import trainer
+from architecture import Special, build
+from cache import Scenes
+from language import Reply, reply_loss
+from packing import Encoder, Packed, pack
+from text import Branch, Piece
+from torch import Tensor, nn
+from vision import CONCEPTS, concept_vectors
+
+from speceyes.evals.datasets.questions import Kind
+
+Draw = Callable[[int], tuple[Packed, Tensor]]
+
+DRAFT_LAYERS, AGENT_LAYERS = 4, 8
+
+
+def plant_words(model: nn.Module, encode: Encoder, seed: int = 11) -> None:
+    """Give the words that the vision tower speaks the vectors that it speaks them in, whatever their spelling."""
+    table = model.get_input_embeddings().weight
+    noise = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for word, vector in zip(CONCEPTS, concept_vectors(), strict=True):
+            for spelling in {word, f" {word}"}:
+                ids = encode.tokenizer.encode(spelling, add_special_tokens=False).ids
+                if len(ids) == 1:
+                    jitter = torch.randn(vector.shape, generator=noise) * 0.1 / vector.numel() ** 0.5
+                    table[ids[0]] = vector + jitter
+
+
+def grow(draft: nn.Module, special: Special, layers: int = AGENT_LAYERS) -> nn.Module:
+    """A deeper model that computes what the draft does: after each of its layers comes one that adds nothing yet."""
+    agent = build(layers, special, seed=1)
+    every = layers // len(draft.model.language_model.layers)
+    agent.model.visual.load_state_dict(draft.model.visual.state_dict())
+    source, target = draft.model.language_model, agent.model.language_model
+    target.embed_tokens.load_state_dict(source.embed_tokens.state_dict())
+    target.norm.load_state_dict(source.norm.state_dict())
+    with torch.no_grad():
+        for i, layer in enumerate(target.layers):
+            if i % every == 0:
+                layer.load_state_dict(source.layers[i // every].state_dict())
+            else:
+                layer.self_attn.o_proj.weight.zero_()
+                layer.mlp.down_proj.weight.zero_()
+    return agent
+
+
+def sampler(
+    name: str,
+    encode: Encoder,
+    trunk_text: str,
+    scenes: Scenes,
+    branches: Callable[[random.Random, Scenes, int], list[Branch]],
+    batch: int,
+) -> Draw:
+    """Batches by step number, the next one packed in a thread while the current one trains."""
+    trunk = encode([Piece(trunk_text)])
+    pool = ThreadPoolExecutor(1)
+    ahead: dict[int, Future[tuple[Packed, Tensor]]] = {}
+
+    def make(step: int) -> tuple[Packed, Tensor]:
+        rng = random.Random(f"{name}-{step}")
+        chosen = [rng.randrange(len(scenes)) for _ in range(batch)]
+        packed = pack(encode, trunk, [branches(rng, scenes, i) for i in chosen])
+        views = np.stack([scenes.views[chosen[s], v] for s, v in packed.views])
+        return packed, torch.from_numpy(views)
+
+    def draw(step: int) -> tuple[Packed, Tensor]:
+        now = ahead.pop(step, None) or pool.submit(make, step)
+        ahead[step + 1] = pool.submit(make, step + 1)
+        return now.result()
+
+    return draw
+
+
+def train_reply(
+    name: str,
+    model: nn.Module,
+    draw: Draw,
+    steps: int,
+    folder: Path,
+    evaluate: Callable[[], str],
+    rate: float = 1.2e-3,
+    evaluate_every: int = 250,
+) -> None:
+    """Train a whole model on drawn batches, the vision tower at a third of the rate."""
+    reply = Reply(model)
+    vision = list(model.model.visual.parameters())
+    language = list(model.model.language_model.parameters())
+
+    def losses(step: int) -> dict[str, Tensor]:
+        packed, views = draw(step)
+        return {"reply": reply_loss(reply(packed, views), packed)}
+
+    groups = [{"params": vision, "lr": rate / 3}, {"params": language, "lr": rate}]
+    trainer.train(
+        name,
+        model,
+        groups,
+        losses,
+        steps=steps,
+        folder=folder,
+        evaluate=evaluate,
+        evaluate_every=evaluate_every,
+    )
+
+
+# Held-out accuracy, teacher-forced: quick to see where training stands. evaluate.py measures through llama.cpp.
+
+
+@torch.no_grad()
+def draft_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int = 192) -> str:
+    """Share of right first tokens by question kind and size of the sign asked about."""
+    trunk, reply, rng = encode([Piece(text.draft_trunk())]), Reply(model), random.Random(5)
+    right: dict[str, list[bool]] = defaultdict(list)
+    for low in range(0, count, 48):
+        block = range(low, low + 48)
+        asked = [[(k, text.random_question(rng, scenes.scenes[i], k)) for k in Kind for _ in range(2)] for i in block]
+        packed = pack(encode, trunk, [[text.draft_answer(q) for _, q in row] for row in asked])
+        views = torch.from_numpy(np.stack([scenes.views[low + s, v] for s, v in packed.views]))
+        hits = (reply(packed, views).argmax(-1) == packed.target).tolist()
+        at = {int(t): hit for t, hit in zip(packed.target_at, hits, strict=True)}
+        for (s, b), start in zip(packed.owner, packed.starts, strict=True):
+            question = asked[s][b][1]
+            size = "small" if question.tool_helps(scenes.scenes[low + s]) else "large"
+            options = "/options" if question.options else ""
+            first = min(t for t in at if t >= start)
+            right[f"{question.kind}/{size}{options}"].append(at[first])
+    return "  ".join(f"{k} {np.mean(v):.2f}" for k, v in sorted(right.items()))
+
+
+@torch.no_grad()
+def agent_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int = 96) -> str:
+    """Screening, box digits within two pixels, and final answers, each given what comes before."""
+    trunk, reply, rng = encode([Piece(text.agent_trunk())]), Reply(model), random.Random(6)
+    found: dict[str, list[float]] = defaultdict(list)
+    for low in range(0, count, 16):
+        batch = [text.agent_branches(rng, scenes, low + s) for s in range(16)]
+        packed = pack(encode, trunk, batch)
+        views = torch.from_numpy(np.stack([scenes.views[low + s, v] for s, v in packed.views]))
+        predicted = reply(packed, views).argmax(-1)
+        at = {int(t): i for i, t in enumerate(packed.target_at)}
+        for (s, b), start in zip(packed.owner, packed.starts, strict=True):
+            pieces = batch[s][b]
+            mine = [at[t] for t in sorted(at) if start <= t < start + len(encode(pieces).ids)]
+            if len(pieces) == 2 and "<think>" not in pieces[1].text:
+                found["screen"].append(float(predicted[mine[0]] == packed.target[mine[0]]))
+                continue
+            ok = (predicted[mine] == packed.target[mine]).tolist()
+            words = [encode.tokenizer.id_to_token(int(t)) for t in packed.target[mine]]
+            if "<answer>" in words:
+                key = f"answer after {sum('<|im_end|>' == w for w in words) - 1}"
+                found[key].append(float(ok[words.index("<answer>") + 1]))
+            if "bbox" in words:
+                first = words.index("bbox")
+                last = words.index("label") if "label" in words else len(words)
+                found["box digits"] += [
+                    float(o) for o, w in zip(ok[first + 4 : last], words[first + 4 : last], strict=True) if w.isdigit()
+                ]
+    return "  ".join(f"{k} {np.mean(v):.3f}" for k, v in sorted(found.items()))

@@ -1,0 +1,244 @@
+"""What the nano models read and write during training: conversations as pieces of text, some of them to be learned.
+
+A conversation is a *trunk* (system prompt, tools, first look) from which several *branches* grow: a question and all
+that follows it. The branches of a scene share its trunk, so that the dear part, the picture, is computed once.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cache import LOOK, Scenes
+
+from speceyes.evals.datasets.questions import (
+    Axis,
+    Kind,
+    SceneQuestion,
+    apart,
+    ask_any,
+    ask_digit,
+    ask_existence,
+    ask_position,
+    ask_shape,
+)
+from speceyes.evals.datasets.scenes import COLORS, SHAPES, SIDE, Scene, Sign
+
+SYSTEM = "You answer questions about images. A tool can show you a part of an image up close."
+ACT = "Think in <think> tags. Call the tool for what is too small to read. Then answer in <answer> tags."
+SCREEN = "Would a closer look with the tool help here? Reply yes or no."
+REMINDER = "Here is the closer look. Think, then call the tool again or answer in <answer> tags."
+DRAFT = "Answer with the letter of an option or with one word."
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "image_zoom_in_tool",
+        "description": "Show a part of the image up close.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "bbox_2d": {
+                    "type": "array",
+                    "items": {"type": "number"},
+                    "description": "x1, y1, x2, y2 in pixels",
+                },
+                "label": {"type": "string", "description": "what is there"},
+            },
+            "required": ["bbox_2d"],
+        },
+    },
+}  # noqa: E501
+
+IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
+TOOLS_HEAD = "# Tools\n\nThese functions can be called:\n<tools>\n"
+TOOLS_TAIL = (
+    "\n</tools>\n\nA call is a JSON object in <tool_call></tool_call> tags:\n"
+    '<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'
+)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of text. `learn`: the model is trained to write it. `view`: the view that its image placeholder shows."""
+
+    text: str
+    learn: bool = False
+    view: int = 0
+
+
+Branch = list[Piece]
+
+
+def agent_trunk() -> str:
+    """The prefix that screening and the agent's run share, up to the first look."""
+    tools = TOOLS_HEAD + json.dumps(TOOL) + TOOLS_TAIL
+    return f"<|im_start|>system\n{SYSTEM}\n\n{tools}<|im_end|>\n<|im_start|>user\n{IMAGE}"
+
+
+def draft_trunk() -> str:
+    """The draft's prefix: nothing but the first look."""
+    return f"<|im_start|>user\n{IMAGE}"
+
+
+def _reply(prompt: str, reply: str) -> Branch:
+    return [Piece(f"{prompt}<|im_end|>\n<|im_start|>assistant\n"), Piece(f"{reply}<|im_end|>", learn=True)]
+
+
+def draft_answer(question: SceneQuestion) -> Branch:
+    return _reply(f"{question.prompt}\n\n{DRAFT}", question.gold)
+
+
+def screening(question: SceneQuestion, scene: Scene) -> Branch:
+    return _reply(f"{question.prompt}\n\n{SCREEN}", "yes" if question.tool_helps(scene) else "no")
+
+
+def listing(rng: random.Random, scene: Scene) -> Branch:
+    """All signs in random order with column and row of a 6 x 6 grid: it trains the look-up that questions need."""
+    signs = list(scene.signs)
+    rng.shuffle(signs)
+    said = [
+        f"{s.color} {s.shape} at {int(s.x * 6 / SIDE)} {int(s.y * 6 / SIDE)}" + ("" if s.small else f" shows {s.digit}")
+        for s in signs
+    ]
+    return _reply("List the signs.", "; ".join(said))
+
+
+def random_question(rng: random.Random, scene: Scene, kind: Kind) -> SceneQuestion:
+    question = ask_any(rng, scene, kind) or ask_any(rng, scene, Kind.DIGIT)
+    assert question is not None
+    return question.with_options(rng) if rng.random() < 0.5 else question
+
+
+def draft_branches(rng: random.Random, scene: Scene) -> list[Branch]:
+    """What the draft learns from one first look."""
+    kinds = [Kind.DIGIT] * 4 + [Kind.SHAPE] * 3 + [Kind.POSITION] * 5 + [Kind.EXISTENCE] * 3
+    branches = [draft_answer(random_question(rng, scene, kind)) for kind in kinds]
+    branches.append(screening(random_question(rng, scene, rng.choice(list(Kind))), scene))
+    return [*branches, listing(rng, scene), listing(rng, scene)]
+
+
+# The agent ---------------------------------------------------------------------------------------------------------
+
+
+def place_words(sign: Sign) -> str:
+    column = ("left", "middle", "right")[min(2, int(3 * sign.x / SIDE))]
+    row = ("upper", "middle", "lower")[min(2, int(3 * sign.y / SIDE))]
+    if row == "middle":
+        return "middle" if column == "middle" else f"{column} middle"
+    return f"{row} {column}"
+
+
+def look_box(sign: Sign) -> list[int]:
+    """The sign's box in pixels of the first look, the frame's edges respected."""
+    scale = LOOK / SIDE
+    return [min(LOOK, max(0, round(v * scale))) for v in sign.box]
+
+
+def _call(sign: Sign) -> str:
+    call = {
+        "name": TOOL["function"]["name"],
+        "arguments": {"bbox_2d": look_box(sign), "label": f"{sign.color} sign"},
+    }
+    return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
+
+
+def _look_at(sign: Sign) -> str:
+    size = "small" if sign.small else "large"
+    return (
+        f"The {sign.color} sign is in the {place_words(sign)} part of the image and looks {size}. I look closer at it."
+    )
+
+
+def _assistant(thought: str, act: str) -> Piece:
+    return Piece(f"<think>{thought}</think>\n{act}<|im_end|>", learn=True)
+
+
+def _observation(view: int) -> Piece:
+    text = (
+        f"\n<|im_start|>user\n<tool_response>\n{IMAGE}\n{REMINDER}\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    )
+    return Piece(text, view=view)
+
+
+def _conclude(question: SceneQuestion, because: str) -> Piece:
+    option = f", option {question.letter}" if question.letter else ""
+    return _assistant(f"{because} So the answer is {question.answer}{option}.", f"<answer>{question.gold}</answer>")
+
+
+def _opening(question: SceneQuestion) -> Piece:
+    return Piece(f"{question.prompt}\n\n{ACT}<|im_end|>\n<|im_start|>assistant\n")
+
+
+def agent_run(question: SceneQuestion, scene: Scene, views: dict[str, int]) -> Branch:
+    """A whole run: look closer at each sign that the question names, then answer.
+
+    Args:
+        views: Which view shows the sign of a colour up close.
+    """
+    signs = [sign for color in question.targets if (sign := scene.find(color))]
+    if not signs:
+        color = question.targets[0]
+        because = f"The question is about a {color} {question.asked_shape}. There is no {color} sign in the image."
+        return [_opening(question), _conclude(question, because)]
+    asks = {
+        Kind.DIGIT: f"The question is about the digit of the {signs[0].color} sign.",
+        Kind.SHAPE: f"The question is about the shape of the {signs[0].color} sign.",
+        Kind.EXISTENCE: f"The question is about a {signs[0].color} {question.asked_shape}.",
+        Kind.POSITION: f"The question is about the place of the {question.targets[0]} sign and the {question.targets[-1]} sign.",
+    }[question.kind]
+    branch = [_opening(question), _assistant(f"{asks} {_look_at(signs[0])}", _call(signs[0]))]
+    if question.kind is Kind.POSITION:
+        first, second = signs
+        branch += [
+            _observation(views[first.color]),
+            _assistant(f"This is the {first.color} sign. {_look_at(second)}", _call(second)),
+            _observation(views[second.color]),
+        ]
+        side = {"left": "to the left of", "right": "to the right of"}.get(question.answer, question.answer)
+        because = f"This is the {second.color} sign. The {first.color} sign is {side} it."
+    else:
+        branch.append(_observation(views[signs[0].color]))
+        because = f"The {signs[0].color} sign is a {signs[0].shape} and shows the digit {signs[0].digit}."
+    return [*branch, _conclude(question, because)]
+
+
+def agent_branches(rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
+    """What the agent learns from one scene: screening, first turns, and whole runs on the signs that have crops."""
+    scene = scenes.scenes[i]
+    near = {scene.signs[k].color: v + 1 for v, k in enumerate(scenes.targets[i])}
+    shown = [scene.find(color) for color in near]
+    branches = [screening(random_question(rng, scene, kind), scene) for kind in Kind for _ in range(2)]
+    for sign in shown:
+        ask = rng.choice((ask_digit, ask_digit, ask_shape, None))
+        if ask is None:
+            shape = sign.shape if rng.random() < 0.5 else rng.choice([s for s in SHAPES if s != sign.shape])
+            question = ask_existence(rng, sign.color, shape, scene)
+        else:
+            question = ask(rng, sign)
+        branches.append(agent_run(_maybe_options(rng, question), scene, near))
+    axes = [axis for axis in Axis if apart(*shown, axis)]
+    if axes:
+        rng.shuffle(shown)
+        question = ask_position(rng, *shown, rng.choice(axes))
+        branches.append(agent_run(_maybe_options(rng, question), scene, near))
+    for sign in scene.signs:  # the first turn alone: boxes are the hardest part and need no crop
+        branches.append(agent_run(_maybe_options(rng, ask_digit(rng, sign)), scene, {sign.color: 0})[:2])
+    if rng.random() < 0.5:
+        color = rng.choice([c for c in COLORS if scene.find(c) is None])
+        branches.append(agent_run(ask_existence(rng, color, rng.choice(SHAPES), scene), scene, near))
+    return branches
+
+
+def _maybe_options(rng: random.Random, question: SceneQuestion) -> SceneQuestion:
+    return question.with_options(rng) if rng.random() < 0.5 else question
+
+
+def corpus(scenes: Scenes, seed: int = 0) -> Iterator[str]:
+    """Text to train the tokenizer on."""
+    rng = random.Random(seed)
+    yield from [agent_trunk()] * 50
+    for i in range(min(len(scenes), 1500)):
+        for branch in [*draft_branches(rng, scenes.scenes[i]), *agent_branches(rng, scenes, i)]:
+            yield "".join(piece.text for piece in branch)

@@ -1,0 +1,1 @@
+"""SpecEyes: speculative execution for agentic vision-language models."""

@@ -1,0 +1,50 @@
+"""How each family of agentic models speaks: one file a family, found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from speceyes.agents.dialects.base import (
+    Action,
+    Call,
+    Dialect,
+    Final,
+    Malformed,
+    Message,
+    Prompts,
+    opening_messages,
+)
+from speceyes.agents.dialects.deepeyes import DeepEyes
+from speceyes.errors import ConfigError
+
+__all__ = [
+    "DIALECTS",
+    "Action",
+    "Call",
+    "DeepEyes",
+    "Dialect",
+    "Final",
+    "Malformed",
+    "Message",
+    "Prompts",
+    "make_dialect",
+    "opening_messages",
+]
+
+DIALECTS: dict[str, Callable[..., Dialect]] = {"deepeyes": DeepEyes}
+"""Dialects by name. Add your own under a new name."""
+
+
+def make_dialect(name: str, **options: Any) -> Dialect:
+    """The dialect `name`, with the options that its class takes.
+
+    Raises:
+        ConfigError: There is no such dialect, or it does not take these options.
+    """
+    if name not in DIALECTS:
+        raise ConfigError(f"There is no dialect {name!r}. Known: {', '.join(sorted(DIALECTS))}.")
+    try:
+        return DIALECTS[name](**options)
+    except TypeError as error:
+        raise ConfigError(f"Dialect {name!r}: {error}") from error

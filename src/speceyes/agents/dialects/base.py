@@ -1,0 +1,186 @@
+"""What a dialect is: how one family of agentic models calls tools, is answered, and gives its answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from speceyes.imaging.geometry import Coordinates
+from speceyes.imaging.resize import PixelLimits
+from speceyes.imaging.view import View
+from speceyes.tools.base import Tool, ToolResult
+from speceyes.types import Completion, Query
+
+Message = Mapping[str, Any]
+"""One chat message in the OpenAI wire form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The words that a dialect says to its model. Data, so that a user can change them.
+
+    Attributes:
+        system: System prompt; the user's own system prompt is put after it.
+        act: Follows the question when the agent is to work.
+        screen: Follows the question when the agent is asked whether a tool would help (phase I).
+        reminder: Follows each picture that a tool shows.
+        closing: Asks for the answer when the budget is used up.
+        retry: Follows the message of a call that failed.
+        repeated: Stands in for a picture that the very same call has shown before.
+    """
+
+    system: str
+    act: str
+    screen: str
+    reminder: str
+    closing: str
+    retry: str = "Think, then call the tool again or answer in <answer> tags."
+    repeated: str = "This very part has been shown already. Give the answer in <answer> tags now."
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all texts, in hexadecimal: two prompts that differ anywhere differ here."""
+        canonical = json.dumps(asdict(self), sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The model calls a tool.
+
+    Attributes:
+        name: A tool that the dialect has.
+        arguments: The arguments; every required field is there.
+        note: What the model must be told beside the result, such as that a second call was not run.
+        repairs: What had to be mended before the call could be read; empty for a clean one.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    note: str = ""
+    repairs: tuple[str, ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """Equal for two calls that show the same thing: the name and the arguments, without the label."""
+        asked = {key: value for key, value in self.arguments.items() if key != "label"}
+        return self.name + json.dumps(asked, sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The model answers. `tagged` is False where it did not use the dialect's answer form."""
+
+    text: str
+    tagged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """The turn is neither a call that can be run nor an answer. `message` tells the model what to do."""
+
+    message: str
+
+
+Action = Call | Final | Malformed
+
+
+class Dialect(Protocol):
+    """How one model family speaks. A dialect holds no state: one object serves any number of runs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def prompts(self) -> Prompts: ...
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """What the numbers of a box mean."""
+        ...
+
+    @property
+    def limits(self) -> PixelLimits:
+        """The sizes of picture that the model takes."""
+        ...
+
+    @property
+    def stop(self) -> tuple[str, ...]:
+        """Strings at which generation stops. They may or may not be in the text that comes back."""
+        ...
+
+    @property
+    def toolbox(self) -> Mapping[str, Tool]:
+        """The tools by name. A run's driver takes the tool that a `Call` names from here."""
+        ...
+
+    @property
+    def tools(self) -> tuple[Mapping[str, Any], ...]:
+        """The schemas of `toolbox`, for the request's `tools` field."""
+        ...
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """Further fields of each request body."""
+        ...
+
+    @property
+    def max_turns(self) -> int: ...
+
+    @property
+    def max_tokens_per_turn(self) -> int: ...
+
+    def opening_messages(self, query: Query, views: Sequence[View], *, screening: bool = False) -> tuple[Message, ...]:
+        """The first messages of a run, or the screening question with the same prefix."""
+        ...
+
+    def parse(self, completion: Completion) -> Action:
+        """What the model wants. Never raises."""
+        ...
+
+    def written(self, completion: Completion) -> str:
+        """The turn as the model wrote it, whatever a server took out of the text."""
+        ...
+
+    def closing_answer(self, completion: Completion) -> Final:
+        """The best answer that a closing turn holds, possibly empty. Never raises."""
+        ...
+
+    def assistant_messages(self, completion: Completion) -> tuple[Message, ...]:
+        """The model's turn as history: its raw text, with the closing tag that a stop string took away."""
+        ...
+
+    def observation_messages(self, result: ToolResult) -> tuple[Message, ...]:
+        """What a tool showed, or why it could not, as the model expects to be told."""
+        ...
+
+    def notice_messages(self, text: str) -> tuple[Message, ...]:
+        """Words in place of a tool's result."""
+        ...
+
+
+def text_part(text: str) -> dict[str, Any]:
+    """A text content part."""
+    return {"type": "text", "text": text}
+
+
+def image_part(view: View) -> dict[str, Any]:
+    """An image content part with the picture inside, so that no server has to fetch anything."""
+    return {"type": "image_url", "image_url": {"url": view.data_url}}
+
+
+def opening_messages(
+    query: Query, views: Sequence[View], prompts: Prompts, *, screening: bool = False
+) -> tuple[Message, ...]:
+    """System prompt, then the images, then the question.
+
+    Screening and the agent's first turn differ in their last line only, so a server's prefix cache serves the
+    one from the other's work: `question` and then `prompts.screen` or `prompts.act`.
+    """
+    system = prompts.system if not query.system else f"{prompts.system}\n\n{query.system}"
+    task = prompts.screen if screening else prompts.act
+    content = [*map(image_part, views), text_part(f"{query.question}\n\n{task}")]
+    return ({"role": "system", "content": system}, {"role": "user", "content": content})

@@ -1,0 +1,93 @@
+"""Every error that SpecEyes raises on purpose.
+
+    SpecEyesError
+    ├── ConfigError            a setting, a file or a flag is wrong; retrying cannot help
+    │   └── CalibrationMismatch    a calibration made for something else was put before the gate
+    ├── InputError             the caller's data is wrong; retrying cannot help
+    │   ├── ImageError             an image cannot be decoded, or breaks a limit
+    │   ├── BoxError               a box names no usable part of its image
+    │   └── DatasetError           a benchmark file is missing, damaged or doubled
+    └── EngineError            a model server did not give what was asked of it
+        ├── EngineUnreachable      no connection, or it broke               retry helps
+        ├── EngineTimeout          connected, but too slow                  retry may help
+        ├── EngineOverloaded       429 or 503; carries `retry_after`        retry helps
+        ├── EngineRefused          any other 4xx: our request is wrong      retry cannot help
+        └── EngineProtocolError    a reply that is not what the API says    retry may help
+
+A class says which boundary broke, `retryable` whether the same call may work later.
+"""
+
+from __future__ import annotations
+
+
+class SpecEyesError(Exception):
+    """Base of all errors that SpecEyes raises on purpose."""
+
+    retryable: bool = False
+
+
+class ConfigError(SpecEyesError):
+    """A setting, a configuration file or a command-line flag is wrong."""
+
+
+class CalibrationMismatch(ConfigError):
+    """A calibration does not fit the models, prompts, K, score or aggregate in use."""
+
+
+class InputError(SpecEyesError):
+    """The caller's data is wrong."""
+
+
+class ImageError(InputError):
+    """An image cannot be decoded or breaks a limit."""
+
+
+class BoxError(InputError):
+    """A box names no usable part of its image. The message is fit for a model to read."""
+
+
+class DatasetError(InputError):
+    """A benchmark file is missing, damaged, or holds a row twice."""
+
+
+class EngineError(SpecEyesError):
+    """A model server did not give what was asked of it.
+
+    Args:
+        message: What was wrong, and where.
+        status: HTTP status, when there was a response.
+        retry_after: Seconds that the server asked us to wait, when it said so.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class EngineUnreachable(EngineError):
+    """No connection to the server could be made, or it broke before the answer was complete."""
+
+    retryable = True
+
+
+class EngineTimeout(EngineError):
+    """The server took longer than the time-out allows."""
+
+    retryable = True
+
+
+class EngineOverloaded(EngineError):
+    """The server answered 429 or 503."""
+
+    retryable = True
+
+
+class EngineRefused(EngineError):
+    """The server answered another 4xx: the request itself is wrong."""
+
+
+class EngineProtocolError(EngineError):
+    """The server's reply is not what the chat-completions API describes, or a 5xx."""
+
+    retryable = True

@@ -1,0 +1,1 @@
+"""The evaluation kit: data sets, scoring, baselines, records and reports."""

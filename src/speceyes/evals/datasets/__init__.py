@@ -1,0 +1,1 @@
+"""Benchmark data: procedural sign scenes, and the public benchmarks' file formats."""

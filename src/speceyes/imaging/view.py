@@ -1,0 +1,65 @@
+"""What a model saw: a part of an original image at the exact size that was sent."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from PIL import Image
+
+from speceyes.imaging.geometry import Box
+
+PNG = "image/png"
+JPEG = "image/jpeg"
+_JPEG_QUALITY = 92
+
+
+@dataclass(frozen=True)
+class View:
+    """A picture as a model saw it. The whole image is the view whose region is the full frame.
+
+    Attributes:
+        image_index: Which of the query's images it shows, from 0.
+        region: The part that it shows, in pixels of the original image.
+        size: (width, height) in pixels of the picture that the model saw.
+        pixels: That picture, RGB. Treat it as read-only: threads share it.
+        encoded: The bytes that are sent.
+        mime: Their type, `image/png` or `image/jpeg`.
+    """
+
+    image_index: int
+    region: Box
+    size: tuple[int, int]
+    pixels: Image.Image = field(repr=False, compare=False)
+    encoded: bytes = field(repr=False)
+    mime: str = PNG
+
+    @cached_property
+    def png(self) -> bytes:
+        """The picture as a PNG, whatever form was sent."""
+        return self.encoded if self.mime == PNG else encode(self.pixels, PNG)
+
+    @cached_property
+    def data_url(self) -> str:
+        """The bytes that are sent, as a `data:` URL for the chat API."""
+        return f"data:{self.mime};base64,{base64.b64encode(self.encoded).decode('ascii')}"
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hex digest of the bytes that are sent: a name for logs and records."""
+        return hashlib.sha256(self.encoded).hexdigest()
+
+
+def encode(pixels: Image.Image, mime: str) -> bytes:
+    """An RGB picture as PNG (level 1: fast) or JPEG (quality 92; full colour resolution keeps text sharp)."""
+    out = io.BytesIO()
+    if mime == PNG:
+        pixels.save(out, "PNG", compress_level=1)
+    elif mime == JPEG:
+        pixels.save(out, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
+    else:
+        raise ValueError(f"views are sent as {PNG} or {JPEG}, not as {mime!r}")
+    return out.getvalue()

@@ -1,0 +1,39 @@
+"""Phase I: the agent says in one token whether a tool would help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from speceyes.agents.loop import agent_request
+from speceyes.imaging.view import View
+from speceyes.phases.fall_back import AgentModel
+from speceyes.types import Completion, Query, Screening
+
+SCREEN_LOGPROBS = 19
+"""Enough for all spellings of two words, and within the 20 that the most restrictive servers give."""
+
+
+async def screen(query: Query, views: Sequence[View], agent: AgentModel) -> Screening:
+    """Ask the agent for one token: would a tool help?
+
+    System prompt, tools and images are those of the agent's own first turn, so that the server's prefix cache serves
+    phase IV from this request's work.
+
+    Raises:
+        EngineError: The agent's server did not answer.
+    """
+    messages = agent.dialect.opening_messages(query, views, screening=True)
+    request = agent_request(agent.dialect, messages, max_tokens=1, top_logprobs=SCREEN_LOGPROBS, stop=())
+    return read_screening(await agent.engine.complete(request))
+
+
+def read_screening(completion: Completion) -> Screening:
+    """P(yes) and P(no) from the first token's log-probs: every spelling counts, whatever its case or spaces."""
+    p = {"yes": 0.0, "no": 0.0}
+    for token in completion.tokens[:1]:
+        for text, logprob in zip(token.top_tokens, token.top_logprobs, strict=False):
+            word = text.strip().casefold()
+            if word in p and logprob <= 0.0 and math.isfinite(logprob):
+                p[word] += math.exp(logprob)
+    return Screening(min(p["yes"], 1.0), min(p["no"], 1.0), completion.usage, completion.seconds)

@@ -1,0 +1,315 @@
+"""The vocabulary: what travels between the phases. Plain frozen data, no behaviour beyond arithmetic.
+
+Query --screen--> Screening --speculate--> Draft --gate--> Verdict --fall back--> AgentRun
+                                 \\________________ all of it ________________/ -> Answer(Trace)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from speceyes.imaging.decode import DecodedImage
+
+
+class Route(StrEnum):
+    """Who gave the answer."""
+
+    DRAFT = "draft"
+    AGENT = "agent"
+
+
+class Reason(StrEnum):
+    """Why a query went where it went. One value per query; the route follows from it."""
+
+    ACCEPTED = "accepted"
+    """No tool would help, and the draft's answer stands clearly apart from its rivals."""
+    TOOL_WOULD_HELP = "tool_would_help"
+    """Phase I: the agent expects that a tool would help."""
+    SCREEN_UNREADABLE = "screen_unreadable"
+    """Phase I: the reply carries no probability for yes or for no."""
+    SCREEN_FAILED = "screen_failed"
+    """Phase I: the agent's server did not answer the screening question."""
+    DRAFT_FAILED = "draft_failed"
+    """Phase II: the draft model's server did not answer."""
+    BELOW_THRESHOLD = "below_threshold"
+    """Phase III: the answer's score is under the calibrated threshold."""
+    INFEASIBLE = "infeasible"
+    """Phase III: the calibration found no threshold that carries the guarantee."""
+    EMPTY_ANSWER = "empty_answer"
+    """Phase III, no confidence: the draft has no answer token."""
+    TRUNCATED_ANSWER = "truncated_answer"
+    """Phase III, no confidence: the draft ran into its token limit."""
+    REPETITIVE_ANSWER = "repetitive_answer"
+    """Phase III, no confidence: the draft repeats itself."""
+    LOGPROBS_MISSING = "logprobs_missing"
+    """Phase III, no confidence: the server sent no log-probs, or none for some answer token."""
+    LOGPROBS_TOO_FEW = "logprobs_too_few"
+    """Phase III, no confidence: fewer usable log-probs per token than the calibration's K (or than 3)."""
+    LOGPROBS_MISALIGNED = "logprobs_misaligned"
+    """Phase III, no confidence: the log-probs do not spell the answer's text."""
+    SCORE_UNDEFINED = "score_undefined"
+    """Phase III, no confidence: the score is not a finite number (rivals without any spread)."""
+    SPECULATION_OFF = "speculation_off"
+    """The plan asked the agent at once."""
+
+    @property
+    def route(self) -> Route:
+        """Who answers for this reason."""
+        return Route.DRAFT if self is Reason.ACCEPTED else Route.AGENT
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or several model calls. `None` means that the server did not say; it is never 0 for unknown."""
+
+    prompt_tokens: int | None = 0
+    completion_tokens: int | None = 0
+    cached_tokens: int | None = None
+    calls: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            _sum(self.prompt_tokens, other.prompt_tokens),
+            _sum(self.completion_tokens, other.completion_tokens),
+            self.cached_tokens if other.cached_tokens is None else other.cached_tokens + (self.cached_tokens or 0),
+            self.calls + other.calls,
+        )
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One generated token and what the server said about its rivals.
+
+    Attributes:
+        text: The token's text, possibly empty (end of turn, part of a UTF-8 character).
+        logprob: Natural log-probability of the sampled token, or None where the server gave none.
+        top_logprobs: The K largest log-probs at this position, best first, as the server sent them
+            (sentinels and non-finite values included: the gate removes them). Shape (K,).
+        top_tokens: The texts that belong to `top_logprobs`. Shape (K,).
+    """
+
+    text: str
+    logprob: float | None = None
+    top_logprobs: tuple[float, ...] = ()
+    top_tokens: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A native tool call as the API returns it; `arguments` is the JSON text that the model wrote."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One chat completion to ask for. `messages` are in the OpenAI wire form."""
+
+    messages: tuple[Mapping[str, Any], ...]
+    max_tokens: int
+    temperature: float = 0.0
+    top_logprobs: int = 0
+    stop: tuple[str, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
+    seed: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the request body (`tool_choice`, `id_slot`, `allowed_token_ids`, ...)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a server answered to a `ChatRequest`.
+
+    Attributes:
+        text: The visible content.
+        finish_reason: `stop`, `length`, `tool_calls`, or whatever else the server says.
+        tokens: All generated tokens with their log-probs, in order; empty if none were asked for or sent.
+        usage: Tokens of this call.
+        seconds: Wall time from sending the request to the last byte.
+        first_token_s: Wall time to the first generated token, if there was one.
+        reasoning: Text that the server separated out as reasoning.
+        tool_calls: Native tool calls, if the server parses them.
+        model: The model name that the server reported.
+    """
+
+    text: str
+    finish_reason: str
+    tokens: tuple[Token, ...] = ()
+    usage: Usage = Usage(calls=1)
+    seconds: float = 0.0
+    first_token_s: float | None = None
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question about one or several images.
+
+    Attributes:
+        question: The user's text, answer options included.
+        images: Decoded images, in the order the user gave them.
+        system: The user's own system prompt; it reaches both models.
+        id: A name for traces and records.
+    """
+
+    question: str
+    images: tuple[DecodedImage, ...]
+    system: str | None = None
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Screening:
+    """Phase I: the agent's own estimate of whether a tool would help.
+
+    `p_yes` and `p_no` are the summed probabilities of all spellings of the two words; `help_probability` is
+    `p_yes / (p_yes + p_no)`, or None where the reply carries neither word.
+    """
+
+    p_yes: float
+    p_no: float
+    usage: Usage = Usage()
+    seconds: float = 0.0
+
+    @property
+    def help_probability(self) -> float | None:
+        total = self.p_yes + self.p_no
+        return self.p_yes / total if total > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Phase II: the draft model's answer from the images alone.
+
+    `tokens` are the answer's tokens only: no end-of-turn token, no reasoning. `fault` is set where they could not
+    be had, and then the gate has no confidence.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    fault: Reason | None = None
+    usage: Usage = Usage()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Phase III: the gate's decision. `score` is None where there is no confidence."""
+
+    reason: Reason
+    score: float | None = None
+    squashed: float | None = None
+    threshold: float | None = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.reason is Reason.ACCEPTED
+
+
+@dataclass(frozen=True, slots=True)
+class Crop:
+    """A part of an original image that a tool showed to the agent.
+
+    Attributes:
+        image: Index of the original image in the query.
+        box: (left, top, right, bottom) in pixels of the original image, orientation applied.
+        size: (width, height) of the picture that the model saw.
+        label: What the agent said it was looking for.
+    """
+
+    image: int
+    box: tuple[float, float, float, float]
+    size: tuple[int, int]
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of the agent: what it wrote, which tool ran, what came back."""
+
+    index: int
+    text: str
+    tool: str | None = None
+    observation: str = ""
+    crops: tuple[Crop, ...] = ()
+    error: str | None = None
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    tool_seconds: float = 0.0
+
+
+class Finish(StrEnum):
+    """How an agent run ended."""
+
+    ANSWERED = "answered"
+    UNTAGGED = "untagged"
+    """The last turn neither called a tool nor used the dialect's answer form; its plain text is the answer."""
+    TURN_LIMIT = "turn_limit"
+    """The turns were used up; the answer comes from the closing turn without tools (it may be empty)."""
+    TOKEN_LIMIT = "token_limit"
+    TIME_LIMIT = "time_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRun:
+    """Phase IV: a full run of the agent in its tool loop. Its depth is the number of tool calls."""
+
+    text: str
+    turns: tuple[Turn, ...]
+    finish: Finish
+    usage: Usage = Usage()
+    seconds: float = 0.0
+
+    @property
+    def depth(self) -> int:
+        return sum(turn.tool is not None for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Everything that happened to one query, for people and for the record."""
+
+    reason: Reason
+    screening: Screening | None = None
+    draft: Draft | None = None
+    verdict: Verdict | None = None
+    run: AgentRun | None = None
+    seconds: float = 0.0
+    phase_seconds: Mapping[str, float] = field(default_factory=dict)
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    """Tokens by model name, refused drafts and screening included."""
+    notes: tuple[str, ...] = ()
+    """What went differently from normal: errors that were survived, fallback forms that were used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The final answer to a query, in the form that the question asked for, and how it came about."""
+
+    text: str
+    trace: Trace
+    query_id: str = ""
+
+    @property
+    def reason(self) -> Reason:
+        return self.trace.reason
+
+    @property
+    def route(self) -> Route:
+        return self.trace.reason.route
+
+    @property
+    def score(self) -> float | None:
+        return self.trace.verdict.score if self.trace.verdict else None

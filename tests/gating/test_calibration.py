@@ -1,0 +1,257 @@
+"""A calibration survives its file, refuses edits, and refuses what it was not made for."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from speceyes.errors import CalibrationMismatch, ConfigError
+from speceyes.gating import SCORES, Calibration, fingerprint, squash, unsquash
+from speceyes.gating.calibration import BOUND_FIELDS
+
+PROMPT = fingerprint("You answer from the image.", "Answer:")
+
+
+def made(**changes):
+    fields = {
+        "score": "separability",
+        "k": 64,
+        "aggregate": "min",
+        "threshold": 6.5,
+        "draft_model": "nano-draft@sha256:aa",
+        "agent_model": "nano-agent@sha256:bb",
+        "draft_prompt": PROMPT,
+        "screen_prompt": fingerprint("Would a tool help?"),
+        "agent_prompt": fingerprint("Use the tool."),
+        "logprob_mode": "raw",
+        "data": fingerprint("rows"),
+        "method": "fixed-sequence",
+        "n": 800,
+        "accepted": 420,
+        "risk": 0.01,
+        "alpha": 0.02,
+        "delta": 0.05,
+        "bound": 0.019,
+        "created": "2026-03-31",
+        "notes": "calibration split, seed 7",
+    }
+    return Calibration(**{**fields, **changes})
+
+
+def in_use(**changes):
+    calibration = made()
+    return {**{name: getattr(calibration, name) for name in BOUND_FIELDS}, **changes}
+
+
+def rewrite(path, **changes):
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, **changes}))
+
+
+@pytest.mark.parametrize("calibration", [made(), made(threshold=None, accepted=0), Calibration.manual(4.0)])
+def test_survives_its_file(tmp_path, calibration):
+    calibration.save(tmp_path / "gate.json")
+    loaded = Calibration.load(tmp_path / "gate.json")
+    assert loaded == calibration
+    assert loaded.digest == calibration.digest
+    assert [path.name for path in tmp_path.iterdir()] == ["gate.json"]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.text(st.characters(codec="utf-8"), max_size=20))
+def test_survives_to_the_last_bit(tmp_path_factory, threshold, notes):
+    path = tmp_path_factory.mktemp("calibration") / "gate.json"
+    calibration = made(threshold=threshold, notes=notes)
+    calibration.save(path)
+    loaded = Calibration.load(path)
+    assert loaded == calibration
+    assert repr(loaded.threshold) == repr(calibration.threshold)
+
+
+def test_the_file_is_strict_json_that_people_can_read(tmp_path):
+    made().save(tmp_path / "gate.json")
+    text = (tmp_path / "gate.json").read_text()
+    assert '\n  "threshold": 6.5,\n' in text
+    assert json.loads(text, parse_constant=pytest.fail)["format"] == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"threshold": 1.0},
+        {"threshold": None},
+        {"k": 20},
+        {"notes": "x"},
+        {"digest": "sha256:00"},
+        {"extra": 1},
+    ],
+)
+def test_an_edited_file_is_refused_with_the_way_out(tmp_path, changes):
+    path = tmp_path / "gate.json"
+    made().save(path)
+    rewrite(path, **changes)
+    with pytest.raises(ConfigError, match=r"gate.json was changed after.*Calibration\.manual"):
+        Calibration.load(path)
+
+
+def test_a_removed_digest_is_no_way_around(tmp_path):
+    path = tmp_path / "gate.json"
+    made().save(path)
+    content = json.loads(path.read_text())
+    del content["digest"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match="digest"):
+        Calibration.load(path)
+
+
+def test_spaces_and_order_do_not_count_as_edits(tmp_path):
+    path = tmp_path / "gate.json"
+    made().save(path)
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(dict(reversed(content.items()))))
+    assert Calibration.load(path) == made()
+
+
+def test_a_file_of_another_format_is_named_as_such(tmp_path):
+    path = tmp_path / "gate.json"
+    made().save(path)
+    rewrite(path, format=2)
+    with pytest.raises(ConfigError, match="format 2; this version reads 1"):
+        Calibration.load(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"format": 1, "threshold": NaN}',
+        '{"format": 1, "threshold": 1e999}',
+        '{"format": 1, "threshold": 1.0, "threshold": 9.0}',
+        "[" * 100_000,
+        "\udcff",
+    ],
+)
+def test_damaged_files(tmp_path, text):
+    path = tmp_path / "gate.json"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ConfigError, match=r"gate\.json"):
+        Calibration.load(path)
+
+
+def test_no_file_and_no_folder(tmp_path):
+    with pytest.raises(ConfigError, match=r"Cannot read.*none\.json.*No such file"):
+        Calibration.load(tmp_path / "none.json")
+    with pytest.raises(ConfigError, match="Cannot write"):
+        made().save(tmp_path / "missing" / "gate.json")
+
+
+def test_check_passes_what_it_was_made_for():
+    made().check(**in_use())
+    made().check(k=64)
+
+
+@pytest.mark.parametrize("name", BOUND_FIELDS)
+def test_check_refuses_each_difference(name):
+    for other in ("something else", None):
+        with pytest.raises(CalibrationMismatch, match=name):
+            made().check(**in_use(**{name: other}))
+
+
+def test_check_names_every_field_that_differs():
+    with pytest.raises(CalibrationMismatch) as caught:
+        made().check(**in_use(k=20, draft_model="other", score="margin"))
+    message = str(caught.value)
+    assert "k: calibrated for 64, in use is 20" in message
+    assert "draft_model: calibrated for 'nano-draft@sha256:aa', in use is 'other'" in message
+    assert "score: calibrated for 'separability', in use is 'margin'" in message
+    assert "agent_model" not in message
+
+
+def test_check_knows_its_names():
+    with pytest.raises(ConfigError, match="not bound to colour"):
+        made().check(colour="red")
+
+
+def test_a_manual_threshold_binds_to_k_score_and_aggregate_only():
+    calibration = Calibration.manual(unsquash(0.98), k=20)
+    assert calibration.method == "manual"
+    assert calibration.squashed_threshold == pytest.approx(0.98)
+    assert (calibration.n, calibration.alpha, calibration.bound) == (0, None, None)
+    calibration.check(**in_use(k=20))
+    with pytest.raises(CalibrationMismatch, match="k: "):
+        calibration.check(k=64)
+    with pytest.raises(CalibrationMismatch, match="draft_model"):
+        Calibration.manual(4.0, draft_model="mine").check(draft_model="yours")
+
+
+def test_infeasible():
+    calibration = made(threshold=None, accepted=0, risk=None, bound=None)
+    assert not calibration.feasible
+    assert calibration.squashed_threshold is None
+    assert made().feasible
+    assert made().squashed_threshold == squash(6.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"threshold": float("nan")}, "threshold"),
+        ({"threshold": float("inf")}, "threshold"),
+        ({"threshold": "6.5"}, "threshold"),
+        ({"k": 2}, "k >= 3"),
+        ({"k": -1}, "k"),
+        ({"k": 64.0}, "k"),
+        ({"score": "sep"}, "no score 'sep'"),
+        ({"score": "margin", "aggregate": "log"}, "cannot be aggregated"),
+        ({"accepted": 801}, r"accepted \(801\)"),
+        ({"screen_threshold": 1.1}, "screen_threshold"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"risk": -0.1}, "risk"),
+        ({"created": "31.3.2026"}, "created"),
+        ({"created": "20260331"}, "YYYY-MM-DD"),
+        ({"colour": "red"}, "colour"),
+        ({"draft_model": None, "n": 0, "accepted": 0}, "draft_model, n"),
+        ({"draft_model": ""}, "draft_model"),
+        ({"method": "manual"}, "promises nothing: risk, alpha, delta, bound"),
+        (
+            {
+                "method": "manual",
+                "threshold": None,
+                "risk": None,
+                "alpha": None,
+                "delta": None,
+                "bound": None,
+            },
+            "threshold is missing",
+        ),
+    ],
+)
+def test_wrong_values_are_config_errors(changes, says):
+    with pytest.raises(ConfigError, match=says):
+        made(**changes)
+
+
+def test_it_cannot_be_changed():
+    with pytest.raises(ValidationError, match="frozen"):
+        made().threshold = 0.0
+
+
+def test_a_new_one_is_dated_today():
+    assert len(Calibration.manual(1.0).created) == len("2026-03-31")
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_every_score_can_be_calibrated(name):
+    how = SCORES[name].aggregates[0]
+    assert Calibration.manual(0.5, score=name, aggregate=how).squashed_threshold == SCORES[name].squash(0.5)
+
+
+def test_fingerprints_tell_texts_apart():
+    assert fingerprint("ab", "c") != fingerprint("a", "bc") != fingerprint("abc")
+    assert fingerprint("ab") == fingerprint("ab")
+    assert fingerprint("ab").startswith("sha256:")
+    assert fingerprint("\udcff") != fingerprint("")
