@@ -18,16 +18,16 @@ class Reply(nn.Module):
         self.model = model
         self.vision = Vision(model.model.visual)
 
-    def forward(self, packed: Packed, views: Tensor) -> Tensor:
-        """Logits of the tokens at `packed.target_at`, float32, (T, vocabulary)."""
+    def forward(self, packed: Packed, views: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of the tokens at `packed.target_at`, (T, vocabulary), and the views' tokens, both float32."""
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            hidden = self.hidden(packed, views)
-            return self.model.lm_head(hidden[packed.target_at]).float()
+            tokens, deep = self.vision(views)
+            hidden = self.hidden(packed, tokens, deep)
+            return self.model.lm_head(hidden[packed.target_at]).float(), tokens.float()
 
-    def hidden(self, packed: Packed, views: Tensor) -> Tensor:
+    def hidden(self, packed: Packed, tokens: Tensor, deep: list[Tensor]) -> Tensor:
         """Final hidden states of all tokens in flat order, (N, width)."""
         language = self.model.model.language_model
-        tokens, deep = self.vision(views)
         x = language.embed_tokens(packed.ids)
         seen = tokens.reshape(-1, x.shape[-1]).to(x.dtype)[packed.image_from]
         x = x.index_copy(0, packed.image_at, seen)

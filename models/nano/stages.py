@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import replicas
 import text
 import torch
 import trainer
@@ -18,11 +19,15 @@ from language import Reply, reply_loss
 from packing import Encoder, Packed, pack
 from text import Branch, Piece
 from torch import Tensor, nn
-from vision import CONCEPTS, concept_vectors
+from vision import CONCEPTS, Labels, Reader, concept_vectors
+from vision import losses as dense_losses
 
 from speceyes.evals.datasets.questions import Kind
 
-Draw = Callable[[int], tuple[Packed, Tensor]]
+Draw = Callable[[int], tuple[Packed, Tensor, tuple[Tensor, ...]]]
+"""Step number to a packed batch, its views, and the dense labels of these."""
+DENSE = 0.3
+"""Weight of stage 1's losses in the later stages: the tower goes on learning to read."""
 
 DRAFT_LAYERS, AGENT_LAYERS = 4, 8
 
@@ -63,22 +68,23 @@ def sampler(
     encode: Encoder,
     trunk_text: str,
     scenes: Scenes,
+    labels: Labels,
     branches: Callable[[random.Random, Scenes, int], list[Branch]],
     batch: int,
 ) -> Draw:
     """Batches by step number, the next one packed in a thread while the current one trains."""
     trunk = encode([Piece(trunk_text)])
     pool = ThreadPoolExecutor(1)
-    ahead: dict[int, Future[tuple[Packed, Tensor]]] = {}
+    ahead: dict[int, Future[tuple[Packed, Tensor, tuple[Tensor, ...]]]] = {}
 
-    def make(step: int) -> tuple[Packed, Tensor]:
-        rng = random.Random(f"{name}-{step}")
-        chosen = [rng.randrange(len(scenes)) for _ in range(batch)]
+    def make(step: int) -> tuple[Packed, Tensor, tuple[Tensor, ...]]:
+        rng = random.Random(f"{name}-{step}-{replicas.rank()}")
+        chosen = [rng.randrange(len(scenes)) for _ in range(batch // replicas.count())]
         packed = pack(encode, trunk, [branches(rng, scenes, i) for i in chosen])
-        views = np.stack([scenes.views[chosen[s], v] for s, v in packed.views])
-        return packed, torch.from_numpy(views)
+        at = (np.array([chosen[s] for s, _ in packed.views]), np.array([v for _, v in packed.views]))
+        return packed, torch.from_numpy(scenes.views[at]), labels.at(at)
 
-    def draw(step: int) -> tuple[Packed, Tensor]:
+    def draw(step: int) -> tuple[Packed, Tensor, tuple[Tensor, ...]]:
         now = ahead.pop(step, None) or pool.submit(make, step)
         ahead[step + 1] = pool.submit(make, step + 1)
         return now.result()
@@ -89,6 +95,7 @@ def sampler(
 def train_reply(
     name: str,
     model: nn.Module,
+    reader: Reader,
     draw: Draw,
     steps: int,
     folder: Path,
@@ -96,16 +103,24 @@ def train_reply(
     rate: float = 1.2e-3,
     evaluate_every: int = 250,
 ) -> None:
-    """Train a whole model on drawn batches, the vision tower at a third of the rate."""
+    """Train a whole model on drawn batches, the vision tower at half the rate.
+
+    Args:
+        reader: Stage 1's read-out; it is trained along, so that the tower keeps learning from dense labels.
+    """
     reply = Reply(model)
     vision = list(model.model.visual.parameters())
     language = list(model.model.language_model.parameters())
 
-    def losses(step: int) -> dict[str, Tensor]:
-        packed, views = draw(step)
-        return {"reply": reply_loss(reply(packed, views), packed)}
+    heads = [*reader.place.parameters(), reader.nothing]
 
-    groups = [{"params": vision, "lr": rate / 3}, {"params": language, "lr": rate}]
+    def losses(step: int) -> dict[str, Tensor]:
+        packed, views, labels = draw(step)
+        logits, tokens = reply(packed, views)
+        dense = dense_losses(reader, reader.read(tokens), labels)
+        return {"reply": reply_loss(logits, packed), **{k: DENSE * v for k, v in dense.items()}}
+
+    groups = [{"params": vision + heads, "lr": rate / 2}, {"params": language, "lr": rate}]
     trainer.train(
         name,
         model,
@@ -131,7 +146,7 @@ def draft_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int
         asked = [[(k, text.random_question(rng, scenes.scenes[i], k)) for k in Kind for _ in range(2)] for i in block]
         packed = pack(encode, trunk, [[text.draft_answer(q) for _, q in row] for row in asked])
         views = torch.from_numpy(np.stack([scenes.views[low + s, v] for s, v in packed.views]))
-        hits = (reply(packed, views).argmax(-1) == packed.target).tolist()
+        hits = (reply(packed, views)[0].argmax(-1) == packed.target).tolist()
         at = {int(t): hit for t, hit in zip(packed.target_at, hits, strict=True)}
         for (s, b), start in zip(packed.owner, packed.starts, strict=True):
             question = asked[s][b][1]
@@ -151,7 +166,7 @@ def agent_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int
         batch = [text.agent_branches(rng, scenes, low + s) for s in range(16)]
         packed = pack(encode, trunk, batch)
         views = torch.from_numpy(np.stack([scenes.views[low + s, v] for s, v in packed.views]))
-        predicted = reply(packed, views).argmax(-1)
+        predicted = reply(packed, views)[0].argmax(-1)
         at = {int(t): i for i, t in enumerate(packed.target_at)}
         for (s, b), start in zip(packed.owner, packed.starts, strict=True):
             pieces = batch[s][b]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import replicas
 import torch
 from torch import Tensor, nn
 
@@ -32,13 +33,13 @@ def train(
         name: Name of the stage; its checkpoint is `folder/name.checkpoint.pt`.
         modules: What is trained and saved.
         groups: AdamW parameter groups, each with its peak `lr`.
-        losses: Computes the losses of a step. It must draw its batch from the step number alone, so that a resumed run
-            sees the batches that the broken one would have seen.
+        losses: Computes the losses of a step. It must draw its batch from the step and the replica's number alone, so
+            that a resumed run sees the batches that the broken one would have seen.
     """
     final, checkpoint = folder / f"{name}.pt", folder / f"{name}.checkpoint.pt"
     if final.exists():
         modules.load_state_dict(torch.load(final))
-        print(f"{name}: done before, loaded {final}", flush=True)
+        _say(f"{name}: done before, loaded {final}")
         return
     optimizer = torch.optim.AdamW(groups, weight_decay=0.02, betas=(0.9, 0.98))
     peaks = [group["lr"] for group in optimizer.param_groups]
@@ -50,7 +51,8 @@ def train(
         optimizer.load_state_dict(state["optimizer"])
         schedule.load_state_dict(state["schedule"])
         start = state["step"]
-        print(f"{name}: resume at step {start}", flush=True)
+        _say(f"{name}: resume at step {start}")
+    replicas.align(modules)
     weights = [p for group in groups for p in group["params"]]
     smooth: dict[str, float] = {}
     began = saved = time.monotonic()
@@ -58,6 +60,7 @@ def train(
         terms = losses(step)
         optimizer.zero_grad()
         torch.stack(list(terms.values())).sum().backward()
+        replicas.average_gradients(weights)
         nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         schedule.step()
@@ -68,14 +71,25 @@ def train(
             rate = (now - began) / (step + 1 - start)
             left = (steps - step - 1) * rate / 60
             shown = " ".join(f"{k} {v:.3f}" for k, v in smooth.items())
-            print(f"{name} {step + 1}/{steps}  {shown}  {rate:.2f} s/step  {left:.1f} min left", flush=True)
+            _say(f"{name} {step + 1}/{steps}  {shown}  {rate:.2f} s/step  {left:.1f} min left")
+        if replicas.rank() > 0:
+            continue
         if evaluate and (step + 1) % evaluate_every == 0:
-            print(f"{name} {step + 1}  {evaluate()}", flush=True)
+            _say(f"{name} {step + 1}  {evaluate()}")
         if now - saved > 120:
             _save(checkpoint, modules, optimizer, schedule, step + 1)
             saved = now
-    _save_to(final, modules.state_dict())
-    checkpoint.unlink(missing_ok=True)
+
+    def finish() -> None:
+        _save_to(final, modules.state_dict())
+        checkpoint.unlink(missing_ok=True)
+
+    replicas.first_alone(finish)
+
+
+def _say(line: str) -> None:
+    if replicas.rank() == 0:
+        print(line, flush=True)
 
 
 def _save(path: Path, modules: nn.Module, optimizer: object, schedule: object, step: int) -> None:

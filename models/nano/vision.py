@@ -11,6 +11,7 @@ import random
 from pathlib import Path
 
 import numpy as np
+import replicas
 import torch
 import torch.nn.functional as F
 import trainer
@@ -24,6 +25,7 @@ CONCEPTS = [*COLORS, *SHAPES, *DIGITS]
 _COLOR = slice(0, len(COLORS))
 _SHAPE = slice(len(COLORS), len(COLORS) + len(SHAPES))
 _DIGIT = slice(len(COLORS) + len(SHAPES), len(CONCEPTS))
+BATCH = 64
 READABLE = 12.0
 """Signs under this radius, in pixels of the view, are not asked for their digit."""
 
@@ -49,6 +51,10 @@ class Reader(nn.Module):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             tokens, _ = Vision(self.tower)(views)
         tokens = tokens.float()
+        return self.read(tokens)
+
+    def read(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Word scores and places of tokens (B, IMAGE_TOKENS, WIDTH)."""
         return 3 * tokens @ self.words.T, self.place(tokens)
 
 
@@ -74,20 +80,23 @@ class Labels:
                     if s.radius * scale > READABLE:
                         self.digit[i, v][here] = int(s.digit)
 
+    def at(self, index: tuple[np.ndarray, np.ndarray]) -> tuple[Tensor, ...]:
+        """Colour, shape, digit and place of the views at (scenes, views)."""
+        return tuple(torch.from_numpy(a[index]) for a in (self.color, self.shape, self.digit, self.place))
 
-def draw(step: int, scenes: Scenes, labels: Labels, batch: int = 64) -> tuple[Tensor, ...]:
+
+def draw(step: int, scenes: Scenes, labels: Labels, batch: int) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The batch of a step: views (3 in 5 are first looks) and their labels."""
-    rng = random.Random(f"vision-{step}")
+    rng = random.Random(f"vision-{step}-{replicas.rank()}")
     pick = [(rng.randrange(len(scenes)), 0 if rng.random() < 0.6 else rng.randrange(1, VIEWS)) for _ in range(batch)]
     at = tuple(np.array(pick).T)
-    arrays = (scenes.views[at], labels.color[at], labels.shape[at], labels.digit[at], labels.place[at])
-    return tuple(torch.from_numpy(np.ascontiguousarray(a)) for a in arrays)
+    return torch.from_numpy(np.ascontiguousarray(scenes.views[at])), labels.at(at)
 
 
-def losses(reader: Reader, batch: tuple[Tensor, ...]) -> dict[str, Tensor]:
+def losses(reader: Reader, read: tuple[Tensor, Tensor], labels: tuple[Tensor, ...]) -> dict[str, Tensor]:
     """Cross-entropies of colour (or nothing), shape and digit, and the error of the place in cells."""
-    views, color, shape, digit, place = batch
-    score, where = reader(views)
+    score, where = read
+    color, shape, digit, place = labels
     nothing = reader.nothing.expand(*color.shape, 1)
     weight = torch.cat((torch.ones(len(COLORS)), torch.tensor([0.2])))
     target = torch.where(color < 0, len(COLORS), color)
@@ -121,15 +130,22 @@ def accuracy(reader: Reader, scenes: Scenes, labels: Labels, count: int = 256) -
     return "  ".join(parts)
 
 
-def run(tower: nn.Module, scenes: Scenes, held_out: Scenes, folder: Path, steps: int) -> Reader:
+def run(
+    tower: nn.Module, scenes: Scenes, held_out: Scenes, labels: Labels, folder: Path, steps: int
+) -> Reader:
     """Train the tower in place."""
     reader = Reader(tower)
-    labels, held_out_labels = Labels(scenes), Labels(held_out)
+    held_out_labels = Labels(held_out)
+
+    def step_losses(step: int) -> dict[str, Tensor]:
+        views, truth = draw(step, scenes, labels, BATCH // replicas.count())
+        return losses(reader, reader(views), truth)
+
     trainer.train(
         "vision",
         reader,
         [{"params": list(reader.parameters()), "lr": 1.2e-3}],
-        lambda step: losses(reader, draw(step, scenes, labels)),
+        step_losses,
         steps=steps,
         folder=folder,
         evaluate=lambda: accuracy(reader, held_out, held_out_labels),

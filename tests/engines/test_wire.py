@@ -70,3 +70,13 @@ def test_urls_that_cannot_be(url: str) -> None:
 def test_loopback_hosts() -> None:
     assert all(map(is_loopback, ["localhost", "a.localhost", "127.0.0.1", "127.8.8.8", "::1"]))
     assert not any(map(is_loopback, ["example.org", "10.0.0.1", "localhost.example.org", "128.0.0.1"]))
+
+
+def test_one_token_with_tools_and_logprobs_is_not_streamed_because_llama_cpp_refuses_the_three_together() -> None:
+    tools = ({"type": "function", "function": {"name": "look"}},)
+    screening = request_body(ChatRequest((), 1, top_logprobs=19, tools=tools), "m")
+    assert screening["stream"] is False
+    assert "stream_options" not in screening
+    assert request_body(ChatRequest((), 2, top_logprobs=19, tools=tools), "m")["stream"] is True
+    assert request_body(ChatRequest((), 1, top_logprobs=19), "m")["stream"] is True
+    assert request_body(ChatRequest((), 1, tools=tools), "m")["stream"] is True

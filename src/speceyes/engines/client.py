@@ -1,6 +1,6 @@
 """One asynchronous client for every model server that speaks OpenAI's chat completions.
 
-It always streams, so that a cancelled task closes its connection and the server stops generating, and it is
+It streams (all but one-token requests with tools), so that a cancelled task closes its connection and the server stops generating, and it is
 the one place where a model call is retried. The wire formats stand in `sse`, `assembly` and `logprobs`, the
 errors in `failures`.
 """

@@ -33,6 +33,28 @@ from speceyes.imaging.resize import PixelLimits
 _HTTP_THREADS = 80
 """Each open connection holds a thread of the server, also while it is idle; the client keeps up to 64."""
 
+_ALWAYS: dict[str, Any] = {
+    "force_pure_content_parser": True,  # no tool calls and no thoughts taken out of the text, no grammar
+    "reasoning_format": "COMMON_REASONING_FORMAT_NONE",
+    "use_jinja": True,  # the model's own chat template
+    "warmup": True,
+    "cache_prompt": True,
+    "fit_params": False,  # would load the model twice, and shrink the context without a word
+    "endpoint_metrics": True,
+    "endpoint_slots": True,
+    "hostnames": ["127.0.0.1"],
+    "port": 0,
+    "ui": False,
+    "cors_origins": "http://127.0.0.1",
+    "n_threads_http": _HTTP_THREADS,
+    "verbosity": 0,
+}
+_EXACT = {
+    "flash_attn_type": "LLAMA_FLASH_ATTN_TYPE_DISABLED",
+    "cache_type_k": "GGML_TYPE_F32",
+    "cache_type_v": "GGML_TYPE_F32",
+}
+
 
 class EmbeddedServer:
     """A model served by llama.cpp from this process, until `close`, the end of a `with` block, or exit.
@@ -48,7 +70,8 @@ class EmbeddedServer:
         context: Tokens for prompt and reply in each slot.
         limits: Pixels a picture may have; pictures outside them are resized by llama.cpp. None: what the
             model file says.
-        threads: Threads that compute; by default as many as this process may use cores.
+        threads: Threads that compute; by default half as many as this process may use cores. They wait for
+            each other at every step, so where something else wants the cores, more threads are far slower.
         alias: The model's name in the API; by default the file's name without its ending.
         cache_ram_mib: Memory for prompts that were pushed out of their slot, in MiB.
         exact: 32-bit keys and values and plain attention. Without it memory halves, and log-probs move by
@@ -88,39 +111,20 @@ class EmbeddedServer:
         self.model = alias or model.stem
         self.parallel = parallel
         settings: dict[str, Any] = {
+            **_ALWAYS,
+            **(_EXACT if exact else {}),
+            **_image_settings(mmproj, limits),
             "model.path": str(model),
             "model_alias": [self.model],
             "n_parallel": parallel,
             "n_ctx": parallel * context,
-            "fit_params": False,
-            "cpuparams.n_threads": threads or available_cores(),
-            "cpuparams_batch.n_threads": threads or available_cores(),
+            "cpuparams.n_threads": threads or default_threads(),
+            "cpuparams_batch.n_threads": threads or default_threads(),
             "cache_ram_mib": cache_ram_mib,
-            "warmup": True,
-            "use_jinja": True,
-            "force_pure_content_parser": True,
-            "reasoning_format": "COMMON_REASONING_FORMAT_NONE",
-            "endpoint_metrics": True,
-            "endpoint_slots": True,
-            "hostnames": ["127.0.0.1"],
-            "port": 0,
-            "ui": False,
-            "cors_origins": "http://127.0.0.1",
-            "n_threads_http": _HTTP_THREADS,
-            "verbosity": 0,
         }
-        if mmproj is not None:
-            settings["mmproj.path"] = str(mmproj)
-        if limits is not None:
-            cell = limits.factor**2
-            settings["image_min_tokens"] = -(-limits.min_pixels // cell)
-            settings["image_max_tokens"] = limits.max_pixels // cell
-        if exact:
-            settings["flash_attn_type"] = "LLAMA_FLASH_ATTN_TYPE_DISABLED"
-            settings["cache_type_k"] = settings["cache_type_v"] = "GGML_TYPE_F32"
         holder = [llamacpp.start(settings)]
         self.url: str = holder[0].listening_address
-        # It also runs at exit, before the interpreter takes itself apart under the server's threads.
+        # A finalizer also runs at exit, before the interpreter takes itself apart under the server.
         self._finalizer = weakref.finalize(self, _stop, holder, self.url)
         try:
             _wait_until_healthy(self.url, start_timeout_s)
@@ -148,10 +152,24 @@ class EmbeddedServer:
         self.close()
 
 
-def available_cores() -> int:
-    """Cores that this process may use."""
+def default_threads() -> int:
+    """Half the cores that this process may use: most come in pairs that share one, and the rest of the process
+    wants some too."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    return max(1, (len(affinity(0)) if affinity else os.cpu_count() or 1) // 2)
+
+
+def _image_settings(mmproj: Path | None, limits: PixelLimits | None) -> dict[str, Any]:
+    if mmproj is None:
+        return {}
+    if limits is None:
+        return {"mmproj.path": str(mmproj)}
+    cell = limits.factor**2
+    return {
+        "mmproj.path": str(mmproj),
+        "image_min_tokens": -(-limits.min_pixels // cell),
+        "image_max_tokens": limits.max_pixels // cell,
+    }
 
 
 def _stop(holder: list[Any], url: str) -> None:

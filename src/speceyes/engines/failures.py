@@ -122,9 +122,13 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
 
 def _blames_logprobs(said: str) -> bool:
-    """Whether a message is about log-probs, and does not only repeat the request's fields."""
+    """Whether a message is about how many log-probs there may be.
+
+    It is not where it only repeats the request's fields, or says that log-probs are not to be had at all.
+    """
     repeated = r"""['"](top_)?logprobs['"]\s*:\s*(\d+|true|false|null|none)"""
-    return "logprob" in re.sub(repeated, "", said.lower())
+    plain = re.sub(repeated, "", said.lower())
+    return "logprob" in plain and "not supported" not in plain
 
 
 def _logprob_limit(where: str, status: int, said: str, asked: int) -> LogprobLimit:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speceyes.engines.embedded import EmbeddedServer
+from speceyes.engines.embedded import EmbeddedServer, default_threads
 from speceyes.errors import ConfigError
 from speceyes.imaging.resize import PixelLimits
 
@@ -23,6 +23,8 @@ NANO_ZOOM_CONTEXT = 1.0
 """The nano agent's boxes are loose, so its crops show one box width or height more on each side."""
 NANO_CONTEXT = 4096
 """Tokens in a slot: a whole agent run with several zooms."""
+NANO_THREADS = 4
+"""More threads than this make models of this size no faster."""
 
 DRAFT, AGENT = "nano-draft", "nano-agent"
 """The names by which `nano_draft` and `nano_agent` serve the models."""
@@ -104,7 +106,7 @@ def _serve(model: Path, mmproj: Path, alias: str, parallel: int, context: int, t
         parallel=parallel,
         context=context,
         limits=NANO_LIMITS,
-        threads=threads,
+        threads=threads or min(NANO_THREADS, default_threads()),
         alias=alias,
     )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
 from speceyes.engines.findings import Feature, Finding, no, unknown, yes
 from speceyes.engines.probe_asker import Asker
@@ -25,45 +27,55 @@ _RUNNING = (
 )
 _FREED_S = 5.0
 """A server that still works for a client this long after it hung up does not notice."""
+_LAG_S = 1.0
 _LOOK_S = 0.01
 
 
 async def stop(asker: Asker) -> Finding:
     """Does a string from the middle of a reply end the same reply when it is a stop string?"""
     feature = Feature.STOP
-    text = (await _free_reply(asker)).text
-    word = _middle(text)
+    text, word, extra = await _stoppable(asker)
     if word is None:
         return unknown(feature, f"the reply {text[:40]!r} is too short to be stopped")
-    stopped = (await _free_reply(asker, word)).text
+    stopped = (await _count(asker, word, extra)).text
+    before = text.partition(word)[0]
+    if stopped == before:
+        return yes(feature, "the text ends before the stop string")
+    if stopped == before + word:
+        return yes(feature, "the text ends with the stop string")
     if stopped == text:
         return no(feature, f"the reply went on past {word!r}")
-    if stopped == text.partition(word)[0]:
-        return yes(feature, "the text ends before the stop string")
-    if stopped == text.partition(word)[0] + word:
-        return yes(feature, "the text ends with the stop string")
     return unknown(feature, "the same question got another reply")
 
 
 async def stop_included(asker: Asker) -> Finding:
     """Does the text end with the stop string where that is asked for?"""
     feature = Feature.STOP_INCLUDED
-    text = (await _free_reply(asker)).text
-    word = _middle(text)
+    text, word, extra = await _stoppable(asker)
     if word is None:
         return unknown(feature, f"the reply {text[:40]!r} is too short to be stopped")
-    stopped = (await _free_reply(asker, word, included=True)).text
+    stopped = (await _count(asker, word, {**extra, "include_stop_str_in_output": True})).text
     before = text.partition(word)[0]
     if stopped == before + word:
         return yes(feature, "the text ends with the stop string")
     if stopped == before:
         return no(feature, "`include_stop_str_in_output` is accepted and has no effect")
-    return unknown(feature, "the same question got another reply")
+    return unknown(feature, "the reply did not stop, or was another one")
 
 
-async def _free_reply(asker: Asker, *stop: str, included: bool = False) -> Completion:
-    extra = {"include_stop_str_in_output": True} if included else {}
-    return await asker.ask(_QUESTION, max_tokens=24, stop=stop, extra=extra)
+async def _stoppable(asker: Asker) -> tuple[str, str | None, dict[str, Any]]:
+    """(a reply, a string to stop it at if it is long enough, the further fields that made it so long)."""
+    text = (await _count(asker, None, {})).text
+    word = _middle(text)
+    if word is None:  # a model of few words: let it go on past its end of turn
+        extra = {"ignore_eos": True}
+        text = (await _count(asker, None, extra)).text
+        return text, _middle(text), extra
+    return text, word, {}
+
+
+async def _count(asker: Asker, stop: str | None, extra: Mapping[str, Any]) -> Completion:
+    return await asker.ask(_QUESTION, max_tokens=24, stop=(stop,) if stop else (), extra=extra)
 
 
 def _middle(text: str) -> str | None:
@@ -78,7 +90,7 @@ def _middle(text: str) -> str | None:
 async def cancel(asker: Asker) -> Finding:
     """Does the server's own count of running requests go down when the client hangs up?"""
     feature = Feature.CANCEL
-    before = await _running(asker)
+    before = await _at_rest(asker)
     if before is None:
         return unknown(feature, "the server shows neither `/metrics` nor `/slots`")
     for max_tokens in (2000, 500, 100):
@@ -106,6 +118,17 @@ async def cancel(asker: Asker) -> Finding:
 
 def _was_refused(call: asyncio.Task[Completion]) -> bool:
     return not call.cancelled() and isinstance(call.exception(), EngineRefused)
+
+
+async def _at_rest(asker: Asker) -> int | None:
+    """How many requests run when ours do not: metrics may lag behind the last answer, so the least of some
+    readings."""
+    least = await _running(asker)
+    deadline = time.monotonic() + _LAG_S
+    while least and time.monotonic() < deadline:
+        await asyncio.sleep(_LOOK_S)
+        least = min(least, await _running(asker) or 0)
+    return least
 
 
 async def _until(

@@ -81,7 +81,7 @@ async def prefix_cache(asker: Asker) -> Finding:
 
 def _grown(feature: Feature, shown: int | None, plain: int | None) -> Finding:
     if shown is None or plain is None:
-        return yes(feature, "accepted; whether it reaches the model is not known: no token counts")
+        return unknown(feature, "accepted; the server does not count tokens, so the model may not see it")
     if shown > plain:
         return yes(feature, f"the picture takes {shown - plain} tokens", shown - plain)
     return no(feature, "accepted, but dropped: the prompt does not grow by it")

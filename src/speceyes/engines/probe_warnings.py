@@ -36,7 +36,7 @@ def _logprobs(by_feature: dict[Feature, Finding], k: int) -> str:
     if sent.outcome is Outcome.NO:
         return (
             f"The server sends no log-probs ({sent.detail}): the gate can accept no draft, and every query "
-            "goes to the agent. Take a server that sends `top_logprobs`, and look for a proxy that drops them."
+            "goes to the agent. Take a server that sends `top_logprobs`; look for a proxy that drops them."
         )
     got = count.number
     if got is None:

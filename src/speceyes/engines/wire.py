@@ -23,7 +23,6 @@ def request_body(request: ChatRequest, model: str) -> dict[str, Any]:
         "messages": list(request.messages),
         "max_tokens": request.max_tokens,
         "temperature": request.temperature,
-        "stream_options": {"include_usage": True},
     }
     if request.seed is not None:
         body["seed"] = request.seed
@@ -33,7 +32,17 @@ def request_body(request: ChatRequest, model: str) -> dict[str, Any]:
         body["tools"] = list(request.tools)
     if request.top_logprobs:
         body |= {"logprobs": True, "top_logprobs": request.top_logprobs + 1}
-    return body | dict(request.extra) | {"stream": True}
+    if streams(request):
+        return body | dict(request.extra) | {"stream": True, "stream_options": {"include_usage": True}}
+    return body | dict(request.extra) | {"stream": False}
+
+
+def streams(request: ChatRequest) -> bool:
+    """Whether to ask for a stream: always, but for one token with tools and log-probs, as in screening.
+
+    llama.cpp refuses the three together, and one token is over before a cancel could save anything.
+    """
+    return not (request.tools and request.top_logprobs and request.max_tokens == 1)
 
 
 def api_base(url: str) -> str:

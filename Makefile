@@ -1,0 +1,98 @@
+# Everything that one does in this repository. `make` lists it.
+#
+# Each environment has a stamp file that depends on pyproject.toml, so setting up happens once and again only when the
+# dependencies change. Another Python: `make PYTHON=python3.12 test`. Another package index: pip's own variables.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+# `make check TESTS=no` leaves the tests out, for those who run `make test` next.
+TESTS ?= yes
+
+DEV := .venv/bin
+DOCS := .venv-docs/bin
+TRAIN := .venv-train/bin
+CODE := $(wildcard src tests models benchmarks examples)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check lint types contract format docs train-nano test-slow wheel clean distclean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv/.stamp-base ## Answer questions with the nano pair; results in out/demo
+	$(DEV)/speceyes demo --out out/demo
+
+test: .venv/.stamp-dev ## Run the tests (PYTEST_ARGS="-k gate" runs some)
+	$(DEV)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+check: lint types contract ## The whole check: format, lint, types, import contract, tests
+ifeq ($(TESTS),yes)
+	@$(MAKE) --no-print-directory test
+endif
+
+lint: .venv/.stamp-dev ## Check format and style with ruff
+	$(DEV)/ruff format --check $(CODE)
+	$(DEV)/ruff check $(CODE)
+
+types: .venv/.stamp-dev ## Check types with mypy, strictly
+	$(DEV)/mypy
+
+contract: .venv/.stamp-dev ## Check that imports run downwards only
+	$(DEV)/lint-imports
+
+format: .venv/.stamp-dev ## Format the code and mend what ruff can mend
+	$(DEV)/ruff check --fix-only --quiet $(CODE)
+	$(DEV)/ruff format $(CODE)
+
+docs: .venv-docs/.stamp ## Build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/mkdocs build --strict
+
+train-nano: .venv-train/.stamp ## Make the nano pair from nothing (hours; resumes where it was broken off)
+	$(TRAIN)/python models/nano/train.py
+
+test-slow: .venv-train/.stamp ## Compare llama.cpp with transformers on the shipped weights
+	$(TRAIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+wheel: .venv/.stamp-dev ## Build the wheel into dist/
+	rm -f dist/speceyes-*.whl
+	$(DEV)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/speceyes-*.whl
+
+clean: ## Remove what was built, but no environment and no training work
+	rm -rf build dist out site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean ## Remove the environments too
+	rm -rf .venv .venv-docs .venv-train
+
+# Environments -------------------------------------------------------------------------------------------------------
+
+# $(call environment,FOLDER): a virtual environment with a pip that knows dependency groups (25.1 or later).
+define environment
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name one with PYTHON=...")'
+@echo "Setting up $(1)"
+@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+@$(1)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+endef
+
+.venv/.stamp-base: pyproject.toml
+	$(call environment,.venv)
+	@$(DEV)/python -m pip install --quiet --editable .
+	@touch $@
+
+.venv/.stamp-dev: .venv/.stamp-base
+	@$(DEV)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+.venv-docs/.stamp: pyproject.toml
+	$(call environment,.venv-docs)
+	@$(DOCS)/python -m pip install --quiet --group docs
+	@touch $@
+
+.venv-train/.stamp: pyproject.toml
+	$(call environment,.venv-train)
+	@$(TRAIN)/python -m pip install --quiet --editable . --group train --group dev
+	@touch $@

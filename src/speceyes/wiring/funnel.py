@@ -1,0 +1,161 @@
+"""Both models and the calibration from the settings, and the funnel over them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from speceyes.agents import Budget, Dialect, default_budget, make_dialect
+from speceyes.config import AgentSettings, Settings
+from speceyes.engines.nano import NANO_ZOOM_CONTEXT, nano_files
+from speceyes.errors import ConfigError
+from speceyes.events import Listener, ignore
+from speceyes.funnel import Funnel
+from speceyes.gating import Calibration
+from speceyes.imaging.geometry import Coordinates
+from speceyes.imaging.resize import PixelLimits
+from speceyes.phases import AgentModel, DraftModel
+from speceyes.phases.speculate import PROMPT
+from speceyes.wiring.engines import open_engine
+from speceyes.wiring.prompts import read_prompts
+
+NANO_TURN_TOKENS = 256
+"""Far more than a turn of the nano agent needs, and little enough that six such turns fit its context."""
+
+
+@asynccontextmanager
+async def open_funnel(settings: Settings, *, listen: Listener = ignore) -> AsyncIterator[Funnel]:
+    """Everything that the settings name, ready to answer; closed in reverse order, also on errors and cancellation.
+
+    Raises:
+        ConfigError: The settings cannot be carried out, or name no calibration for these models.
+        EngineError: A server cannot be reached or does not start.
+    """
+    find_calibration(settings)  # its faults show before anything is started
+    async with open_draft(settings) as draft, open_agent(settings) as agent:
+        yield make_funnel(settings, draft, agent, listen=listen)
+
+
+@asynccontextmanager
+async def open_draft(settings: Settings) -> AsyncIterator[DraftModel]:
+    """The draft model alone. Raises as `open_funnel`, but needs no calibration."""
+    chosen = settings.draft
+    async with open_engine("draft", chosen, calls=settings.funnel.stateless) as engine:
+        yield DraftModel(
+            engine.client,
+            engine.limits,
+            prompt=chosen.prompt or PROMPT,
+            max_tokens=chosen.max_tokens,
+            logprobs=chosen.logprobs or _k(settings),
+            fingerprint=engine.fingerprint,
+        )
+
+
+@asynccontextmanager
+async def open_agent(settings: Settings) -> AsyncIterator[AgentModel]:
+    """The agent alone. Raises as `open_funnel`, but needs no calibration."""
+    chosen, funnel = settings.agent, settings.funnel
+    make_agent_dialect(chosen)  # its faults show before anything is started
+    async with open_engine("agent", chosen, calls=funnel.stateless + funnel.loops) as engine:
+        dialect = make_agent_dialect(chosen, engine.limits)
+        yield AgentModel(engine.client, dialect, _budget(chosen, dialect), engine.fingerprint)
+
+
+def make_funnel(settings: Settings, draft: DraftModel, agent: AgentModel, *, listen: Listener = ignore) -> Funnel:
+    """The funnel over models that are open already.
+
+    Raises:
+        ConfigError: There is no calibration for them; `CalibrationMismatch` where it is for others.
+    """
+    slots = settings.funnel
+    calibration = find_calibration(settings)
+    return Funnel(draft, agent, calibration, stateless=slots.stateless, loops=slots.loops, listen=listen)
+
+
+def find_calibration(settings: Settings) -> Calibration:
+    """The calibration that the settings name; for the nano pair, the one that comes with it.
+
+    Raises:
+        ConfigError: There is none, or its file is damaged.
+    """
+    found = _calibration(settings)
+    if found is not None:
+        return found
+    if _is_nano_pair(settings):
+        raise ConfigError(
+            f"the nano pair's calibration {nano_calibration_file()} is missing: fetch it with the repository, make it "
+            "with `make train-nano`, or set a threshold by hand (--threshold, gate.threshold), which promises nothing"
+        )
+    raise ConfigError(
+        "no threshold is known for these models: it depends on both of them and on their prompts. Name a calibration "
+        "that was made for them (--calibration, gate.calibration), or set a threshold by hand (--threshold, "
+        "gate.threshold), which promises nothing"
+    )
+
+
+def nano_calibration_file() -> Path:
+    """Where the nano pair's calibration is, or should be.
+
+    Raises:
+        ConfigError: The nano models are not there.
+    """
+    return nano_files().draft.parent / "calibration.json"
+
+
+def make_agent_dialect(chosen: AgentSettings, limits: PixelLimits | None = None) -> Dialect:
+    """The dialect as the settings have it, for a model that takes these sizes of picture.
+
+    Raises:
+        ConfigError: There is no such dialect, it lacks an option, or the prompts' file is wrong.
+    """
+    options: dict[str, Any] = {} if limits is None else {"limits": limits}
+    if chosen.is_nano:
+        options |= {"zoom_context": NANO_ZOOM_CONTEXT, "zoom_notes": False, "max_tokens_per_turn": NANO_TURN_TOKENS}
+    if chosen.coordinates is not None:
+        options["coordinates"] = Coordinates(chosen.coordinates)
+    for name in ("zoom_context", "max_turns", "max_tokens_per_turn"):
+        if (value := getattr(chosen, name)) is not None:
+            options[name] = value
+    if chosen.prompts is not None:
+        options["prompts"] = read_prompts(chosen.prompts, make_dialect(chosen.dialect).prompts)
+    return make_dialect(chosen.dialect, **options)
+
+
+def _budget(chosen: AgentSettings, dialect: Dialect) -> Budget:
+    limits = {"max_tokens": chosen.max_tokens, "max_seconds": chosen.max_seconds}
+    given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
+    try:
+        return dataclasses.replace(default_budget(dialect), **given)
+    except ConfigError as error:
+        raise ConfigError(f"agent: {error}") from error
+
+
+def _calibration(settings: Settings) -> Calibration | None:
+    gate = settings.gate
+    if gate.calibration is not None:
+        return Calibration.load(gate.calibration)
+    if gate.threshold is not None:
+        return Calibration.manual(
+            gate.threshold,
+            score=gate.score,
+            k=gate.k,
+            aggregate=gate.aggregate,
+            screen_threshold=gate.screen_threshold,
+            notes="threshold from the settings",
+        )
+    if _is_nano_pair(settings) and (shipped := nano_calibration_file()).is_file():
+        return Calibration.load(shipped)
+    return None
+
+
+def _is_nano_pair(settings: Settings) -> bool:
+    return settings.draft.is_nano and settings.agent.is_nano
+
+
+def _k(settings: Settings) -> int:
+    """How many log-probs the gate will score: those of the calibration, where there is one already."""
+    found = _calibration(settings)
+    return settings.gate.k if found is None else found.k

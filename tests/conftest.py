@@ -1,0 +1,33 @@
+"""Fixtures for all tests: the nano pair, served by llama.cpp in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from speceyes.engines.embedded import EmbeddedServer
+from speceyes.engines.nano import nano_agent, nano_draft
+from speceyes.errors import SpecEyesError
+
+
+@pytest.fixture(scope="session")
+def nano_draft_server() -> Iterator[EmbeddedServer]:
+    """The nano draft model, as `nano-draft`."""
+    yield from _served(nano_draft)
+
+
+@pytest.fixture(scope="session")
+def nano_agent_server() -> Iterator[EmbeddedServer]:
+    """The nano agent model, as `nano-agent`."""
+    yield from _served(nano_agent)
+
+
+def _served(serve: Callable[[], EmbeddedServer]) -> Iterator[EmbeddedServer]:
+    try:
+        server = serve()
+    except SpecEyesError as error:
+        # Not skipped: without the models hardly anything that matters would be tested.
+        pytest.fail(f"this test needs the nano models: {error}", pytrace=False)
+    with server:
+        yield server

@@ -1,0 +1,109 @@
+"""Every example runs, as a user would run it: in a process of its own, with real models, in an empty folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from speceyes.engines.embedded import EmbeddedServer
+from speceyes.evals.datasets.scenes import draw_scene, make_scene
+from speceyes.types import Reason, Route
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+TIMEOUT_S = 240
+
+
+def run(folder: Path, *command: str | Path) -> str:
+    """What a Python command prints. It must end well, within the time."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPECEYES_")}
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> tuple[Path, str]:
+    """A picture and a question about it."""
+    made = make_scene(seed=7)
+    draw_scene(made).save(tmp_path / "scene.png")
+    return tmp_path / "scene.png", f"What digit is on the {made.signs[0].color} sign?"
+
+
+def test_each_example_is_tested_here() -> None:
+    tests = Path(__file__).read_text()
+    assert [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in tests] == []
+
+
+@pytest.mark.usefixtures("nano_draft_server", "nano_agent_server")  # they say it best if the models are missing
+class TestExamples:
+    def test_ask_one_about_a_scene_of_its_own(self, tmp_path: Path) -> None:
+        said = run(tmp_path, EXAMPLES / "ask_one.py")
+        question, came_from, *_ = said.splitlines()
+        assert re.fullmatch(r"What digit is on the \w+ sign\? \d", question)
+        route, reason = re.match(r"from the (\w+): (\w+), ", came_from).groups()
+        assert Reason(reason).route is Route(route)
+
+    def test_ask_one_about_a_file(self, tmp_path: Path, scene: tuple[Path, str]) -> None:
+        image, question = scene
+        assert run(tmp_path, EXAMPLES / "ask_one.py", image, question).startswith(question)
+
+    def test_many_questions(self, tmp_path: Path) -> None:
+        said = run(tmp_path, EXAMPLES / "many_questions.py", "8")
+        answered, right = map(int, re.search(r"(\d) of 8 questions answered, (\d) of them right", said).groups())
+        assert answered == 8
+        assert right >= 5
+        counts = re.findall(r"^ +(\d+)  (draft|agent)  (\w+)$", said, re.MULTILINE)
+        assert sum(int(count) for count, _, _ in counts) == 8
+
+    def test_own_gate(self, tmp_path: Path) -> None:
+        said = run(tmp_path, EXAMPLES / "own_gate.py", "4")
+        scores = dict(re.findall(r"^(\w+) +(-?\d.*)$", said, re.MULTILINE))
+        assert {"separability", "margin", "entropy"} <= scores.keys()
+        assert all(len(values.split()) == 4 for values in scores.values())
+        reasons = re.findall(r"^question \d: '.*' from the (?:draft|agent) \((\w+)\)$", said, re.MULTILINE)
+        assert len(reasons) == 4
+        assert set(reasons) <= {Reason.ACCEPTED, Reason.TOOL_WOULD_HELP, Reason.BELOW_THRESHOLD}
+
+    def test_your_servers(
+        self,
+        tmp_path: Path,
+        scene: tuple[Path, str],
+        nano_draft_server: EmbeddedServer,
+        nano_agent_server: EmbeddedServer,
+    ) -> None:
+        servers = []
+        for role, server in (("draft", nano_draft_server), ("agent", nano_agent_server)):
+            servers += [f"--{role}-url", server.url, f"--{role}-model", server.model, f"--{role}-sizes", "nano"]
+        said = run(tmp_path, EXAMPLES / "your_servers.py", *scene, *servers)
+        answer, came_from, *usage = said.splitlines()
+        assert answer in set("0123456789")
+        assert came_from.startswith("from the ")
+        assert any(line.startswith(f"{nano_agent_server.model}: ") for line in usage)
+
+    def test_the_readme_s_own(self, tmp_path: Path) -> None:
+        """Its scenes are made by its command, its questions are about them, and its program runs."""
+        text = (ROOT / "README.md").read_text()
+        (make,) = re.findall(r"^    speceyes (data make .*)$", text, re.MULTILINE)
+        run(tmp_path, "-c", "from speceyes.cli.main import main; main()", *make.split())
+        asked = set(re.findall(r'speceyes ask (scenes/\S+) "(.*?)"', text))
+        assert asked
+        for image, question in asked:
+            assert (tmp_path / image).is_file()
+            assert json.loads((tmp_path / image).with_suffix(".json").read_text())["question"] == question
+        (program,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        assert re.search(r"\b(draft|agent) \w+ ", run(tmp_path, "-c", program))

@@ -1,0 +1,258 @@
+"""The funnel's control flow and faults, against scripted servers on real sockets."""
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from speceyes.agents.dialects.deepeyes import DeepEyes
+from speceyes.engines.client import ChatClient
+from speceyes.engines.script import Cut, Hang, Logprobs, Outcome, Reply, Status, token_reply
+from speceyes.engines.scripted import ScriptedServer
+from speceyes.errors import CalibrationMismatch, EngineError, SpecEyesError
+from speceyes.events import Answered, Decided, Event, Failed, PhaseEnded
+from speceyes.funnel import Funnel
+from speceyes.gating import Calibration
+from speceyes.imaging.decode import DecodedImage, decode
+from speceyes.imaging.resize import QWEN2_5_VL
+from speceyes.phases import AgentModel, DraftModel
+from speceyes.types import Finish, Query, Reason, Route
+
+THRESHOLD = Calibration.manual(2.0, k=64)
+CALL = '<think>small</think>\n<tool_call>\n{"name": "image_zoom_in_tool", "arguments": {"bbox_2d": [10, 10, 60, 60]}}'
+ANSWER = "<think>now I see</think>\n<answer>agent says"
+# rivals close by and far away: the spread is as large as the lead
+TORN = [token_reply("B", [("B", -0.7), ("A", -0.701), *((f"~{i}", -1.0 - 19 * (i % 2)) for i in range(62))])]
+
+Script = Callable[[dict[str, Any], int], Outcome | Awaitable[Outcome]]
+
+
+def picture(width: int = 560, height: int = 280) -> DecodedImage:
+    data = io.BytesIO()
+    Image.new("RGB", (width, height), (90, 120, 150)).save(data, "PNG")
+    return decode(data.getvalue())
+
+
+IMAGE = picture()
+
+
+def is_screening(request: dict[str, Any]) -> bool:
+    return request["max_tokens"] == 1
+
+
+def agent_script(helps: float = 0.1, loop: tuple[Outcome, ...] = (Reply(CALL), Reply(ANSWER))) -> Script:
+    """Screens with P(yes) = `helps`; in its loop it gives the outcomes in turn, by the length of the history."""
+    from math import log
+
+    def script(request: dict[str, Any], n: int) -> Outcome:
+        if is_screening(request):
+            top = sorted([("yes", log(helps)), ("no", log(1 - helps))], key=lambda pair: -pair[1])
+            return Reply(tokens=[token_reply(top[0][0], top)], finish_reason="length")
+        turns = sum(message["role"] == "assistant" for message in request["messages"])
+        return loop[min(turns, len(loop) - 1)]
+
+    return script
+
+
+@asynccontextmanager
+async def funnel_over(
+    draft: Any, agent: Any, **options: Any
+) -> AsyncIterator[tuple[Funnel, ScriptedServer, ScriptedServer]]:
+    async with ScriptedServer(draft) as small, ScriptedServer(agent) as large:
+        a = ChatClient(small.url, "small", retries=0, timeout_s=20)
+        b = ChatClient(large.url, "large", retries=0, timeout_s=20)
+        async with a, b:
+            calibration = options.pop("calibration", THRESHOLD)
+            yield (
+                Funnel(DraftModel(a, QWEN2_5_VL), AgentModel(b, DeepEyes()), calibration, **options),
+                small,
+                large,
+            )
+
+
+def query(name: str = "q", **fields: Any) -> Query:
+    return Query("What is it?", (IMAGE,), id=name, **fields)
+
+
+async def test_a_sure_draft_is_the_answer_and_the_loop_never_runs() -> None:
+    async with funnel_over(lambda r, n: Reply("B"), agent_script()) as (funnel, small, large):
+        answer = await funnel.answer(query())
+    assert (answer.text, answer.route, answer.reason) == ("B", Route.DRAFT, Reason.ACCEPTED)
+    assert len(small.completions) == len(large.completions) == 1
+    assert answer.trace.run is None
+    assert set(answer.trace.phase_seconds) == {"screen", "speculate"}
+
+
+async def test_where_a_tool_would_help_the_draft_is_not_asked() -> None:
+    async with funnel_over(lambda r, n: Reply("B"), agent_script(helps=0.9)) as (funnel, small, large):
+        answer = await funnel.answer(query())
+    assert (answer.text, answer.route, answer.reason) == ("agent says", Route.AGENT, Reason.TOOL_WOULD_HELP)
+    assert small.completions == []
+    assert len(large.completions) == 3
+    run = answer.trace.run
+    assert run is not None
+    assert (run.depth, run.finish) == (1, Finish.ANSWERED)
+    assert run.turns[0].crops[0].box == (10.0, 10.0, 60.0, 60.0)
+
+
+async def test_a_torn_draft_falls_back_and_its_tokens_are_counted() -> None:
+    async with funnel_over(lambda r, n: Reply(tokens=TORN), agent_script()) as (funnel, small, large):
+        answer = await funnel.answer(query())
+    assert (answer.text, answer.reason) == ("agent says", Reason.BELOW_THRESHOLD)
+    assert answer.score is not None
+    spent = answer.trace.usage
+    ledger = {"small": small, "large": large}
+    for model, server in ledger.items():
+        assert spent[model].calls == len(server.completions)
+    assert spent["small"].completion_tokens == 1
+    assert spent["large"].calls == 3
+
+
+async def test_screening_and_the_first_turn_share_all_but_the_last_line() -> None:
+    async with funnel_over(lambda r, n: Reply(tokens=TORN), agent_script()) as (funnel, _, large):
+        await funnel.answer(query(system="Answer in French."))
+    screening, first = (request.json for request in large.completions[:2])
+    assert screening["tools"] == first["tools"]
+    assert screening["messages"][0] == first["messages"][0]
+    assert "Answer in French." in first["messages"][0]["content"]
+    one, two = (request["messages"][1]["content"] for request in (screening, first))
+    assert one[:-1] == two[:-1]
+    assert one[-1]["text"].split("\n\n")[0] == two[-1]["text"].split("\n\n")[0] == "What is it?"
+
+
+async def test_the_users_system_prompt_reaches_the_draft() -> None:
+    async with funnel_over(lambda r, n: Reply("B"), agent_script()) as (funnel, small, _):
+        await funnel.answer(query(system="Answer in French."))
+    assert small.completions[0].json["messages"][0] == {"role": "system", "content": "Answer in French."}
+
+
+@pytest.mark.parametrize(
+    ("draft", "reason"),
+    [
+        (Status(500, "broken"), Reason.DRAFT_FAILED),
+        (Cut(Reply("B"), 0), Reason.DRAFT_FAILED),
+        (Reply("B", logprobs=Logprobs.NULL), Reason.LOGPROBS_MISSING),
+        (Reply("B", logprobs=Logprobs.MISSING), Reason.LOGPROBS_MISSING),
+        (Reply("B", logprobs=Logprobs.EMPTY), Reason.LOGPROBS_MISSING),
+        (Reply("B", logprobs=Logprobs.NO_TOP), Reason.LOGPROBS_MISSING),
+        (Reply("", tokens=[]), Reason.EMPTY_ANSWER),
+        (Reply("B", finish_reason="length"), Reason.TRUNCATED_ANSWER),
+        (Reply(tokens=[token_reply("B", k=20)]), Reason.LOGPROBS_TOO_FEW),
+        (Reply("B", tokens=["A"]), Reason.LOGPROBS_MISALIGNED),
+    ],
+)
+async def test_what_goes_wrong_in_the_draft_goes_to_the_agent_under_its_own_reason(
+    draft: Outcome, reason: Reason
+) -> None:
+    async with funnel_over(lambda r, n: draft, agent_script()) as (funnel, _, _large):
+        answer = await funnel.answer(query())
+    assert (answer.text, answer.reason) == ("agent says", reason)
+    assert bool(answer.trace.notes) is (reason is Reason.DRAFT_FAILED)
+
+
+async def test_a_failed_screening_goes_to_the_agent() -> None:
+    def agent(request: dict[str, Any], n: int) -> Outcome:
+        return Status(500, "no") if is_screening(request) else Reply(ANSWER)
+
+    async with funnel_over(lambda r, n: Reply("B"), agent) as (funnel, small, _):
+        answer = await funnel.answer(query())
+    assert (answer.text, answer.reason) == ("agent says", Reason.SCREEN_FAILED)
+    assert small.completions == []
+
+
+async def test_a_failed_agent_is_an_error_and_an_event() -> None:
+    events: list[Event] = []
+    agent = agent_script(helps=0.9, loop=(Status(500, "down"),))
+    async with funnel_over(lambda r, n: Reply("B"), agent, listen=events.append) as (funnel, _, _large):
+        with pytest.raises(EngineError, match="down"):
+            await funnel.answer(query())
+    assert [type(event) for event in events] == [PhaseEnded, Decided, PhaseEnded, Failed]
+
+
+async def test_events_tell_the_story() -> None:
+    events: list[Event] = []
+    async with funnel_over(lambda r, n: Reply("B"), agent_script(), listen=events.append) as (funnel, _, _large):
+        await funnel.answer(query("seven"))
+    assert [type(event) for event in events] == [PhaseEnded, PhaseEnded, Decided, Answered]
+    assert {getattr(event, "query_id", "seven") for event in events} == {"seven"}
+
+
+async def test_many_answers_keep_their_order_and_one_failure_loses_none() -> None:
+    def agent(request: dict[str, Any], n: int) -> Outcome:
+        question = json.dumps(request["messages"])
+        if "poisoned" in question:
+            return Status(400, "bad image")
+        return agent_script(helps=0.9 if "hard" in question else 0.1)(request, n)  # type: ignore[return-value]
+
+    names = ["easy-0", "hard-1", "poisoned-2", "hard-3", "easy-4", "easy-5"]
+    queries = [Query(f"{name}?", (IMAGE,), id=name) for name in names]
+    async with funnel_over(lambda r, n: Reply("B"), agent) as (funnel, _, _large):
+        found = await funnel.answer_many(queries, return_exceptions=True)
+        with pytest.raises(SpecEyesError, match="bad image"):
+            await funnel.answer_many(queries)
+    assert [isinstance(outcome, SpecEyesError) for outcome in found] == [name.startswith("pois") for name in names]
+    routes = [None if isinstance(outcome, SpecEyesError) else (outcome.query_id, outcome.route.value) for outcome in found]
+    assert routes == [
+        None if name.startswith("pois") else (name, "draft" if name.startswith("easy") else "agent") for name in names
+    ]
+
+
+async def test_slots_bound_what_is_under_way() -> None:
+    most = {"screen": 0, "loop": 0}
+    now = {"screen": 0, "loop": 0}
+
+    async def agent(request: dict[str, Any], n: int) -> Outcome:
+        kind = "screen" if is_screening(request) else "loop"
+        now[kind] += 1
+        most[kind] = max(most[kind], now[kind])
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        now[kind] -= 1
+        return agent_script(helps=0.9, loop=(Reply(ANSWER),))(request, n)  # type: ignore[return-value]
+
+    async with funnel_over(lambda r, n: Reply("B"), agent, stateless=3, loops=2) as (funnel, _, _large):
+        answers = await funnel.answer_many(query(str(i)) for i in range(12))
+    assert len(answers) == 12
+    assert 1 <= most["screen"] <= 3
+    assert 1 <= most["loop"] <= 2
+    assert (funnel.stateless.held, funnel.loops.held) == (0, 0)
+
+
+@pytest.mark.parametrize("where", ["screen", "speculate", "fall_back"])
+async def test_a_cancelled_query_ends_its_upstream_work(where: str) -> None:
+    def agent(request: dict[str, Any], n: int) -> Outcome:
+        if where == ("screen" if is_screening(request) else "fall_back"):
+            return Hang(Reply("thinking"), 1)
+        return agent_script(helps=0.9 if where == "fall_back" else 0.1)(request, n)  # type: ignore[return-value]
+
+    draft = Hang(Reply("B"), 0) if where == "speculate" else Reply("B")
+    async with funnel_over(lambda r, n: draft, agent) as (funnel, small, large):
+        task = asyncio.create_task(funnel.answer(query()))
+        server = small if where == "speculate" else large
+        await server.wait_for(2 if where == "fall_back" else 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await server.wait_until(lambda: server.active == 0, timeout_s=1)
+        assert server.completions[-1].closed_by_client
+        asked = len(large.completions)
+        assert (funnel.stateless.held, funnel.loops.held) == (0, 0)
+    assert len(large.completions) == asked
+
+
+async def test_a_calibration_made_for_another_model_is_refused() -> None:
+    other = Calibration.manual(2.0, k=64, draft_model="someone else's")
+    with pytest.raises(CalibrationMismatch, match="someone else's"):
+        async with funnel_over(lambda r, n: Reply("B"), agent_script(), calibration=other):
+            pass
+
+
+async def test_a_calibration_for_more_logprobs_than_are_asked_for_is_refused() -> None:
+    with pytest.raises(CalibrationMismatch, match="128"):
+        async with funnel_over(lambda r, n: Reply("B"), agent_script(), calibration=Calibration.manual(1.0, k=128)):
+            pass
