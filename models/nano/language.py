@@ -23,20 +23,20 @@ class Reply(nn.Module):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             tokens, deep = self.vision(views)
             hidden = self.hidden(packed, tokens, deep)
-            return self.model.lm_head(hidden[packed.target_at]).float(), tokens.float()
+            return self.model.lm_head(hidden.index_select(0, packed.target_at)).float(), tokens.float()
 
     def hidden(self, packed: Packed, tokens: Tensor, deep: list[Tensor]) -> Tensor:
         """Final hidden states of all tokens in flat order, (N, width)."""
         language = self.model.model.language_model
         x = language.embed_tokens(packed.ids)
-        seen = tokens.reshape(-1, x.shape[-1]).to(x.dtype)[packed.image_from]
+        seen = tokens.reshape(-1, x.shape[-1]).to(x.dtype).index_select(0, packed.image_from)
         x = x.index_copy(0, packed.image_at, seen)
         rotation = language.rotary_emb(x[None], packed.positions[:, None])
         for i, layer in enumerate(language.layers):
             x = x + self._attend(layer.self_attn, layer.input_layernorm(x), rotation, packed)
             x = x + layer.mlp(layer.post_attention_layernorm(x))
             if i < len(deep):
-                x = x.index_add(0, packed.image_at, deep[i].reshape(-1, x.shape[-1]).to(x.dtype)[packed.image_from])
+                x = x.index_add(0, packed.image_at, deep[i].reshape(-1, x.shape[-1]).to(x.dtype).index_select(0, packed.image_from))
         return language.norm(x)
 
     def _attend(self, attention: nn.Module, x: Tensor, rotation: tuple[Tensor, Tensor], packed: Packed) -> Tensor:
@@ -72,16 +72,20 @@ def _branches(q: Tensor, k: Tensor, v: Tensor, kt: Tensor, vt: Tensor, group: Gr
     m, n = group.index.shape
     p, g, d = kt.shape[1:]
     h = q.shape[1]
-    own_q = q[group.index].view(m, n, g, h // g, d).permute(0, 2, 3, 1, 4).reshape(m, g, -1, d)
-    own_k, own_v = k[group.index].permute(0, 2, 3, 1), v[group.index].permute(0, 2, 1, 3)
-    trunk_k, trunk_v = kt[group.trunk].permute(0, 2, 3, 1), vt[group.trunk].permute(0, 2, 1, 3)
+    # index_select, for the backward pass of plain indexing is slow
+    at = group.index.flatten()
+    own_q = q.index_select(0, at).view(m, n, g, h // g, d).permute(0, 2, 3, 1, 4).reshape(m, g, -1, d)
+    own_k = k.index_select(0, at).view(m, n, g, d).permute(0, 2, 3, 1)
+    own_v = v.index_select(0, at).view(m, n, g, d).permute(0, 2, 1, 3)
+    trunk_k = kt.index_select(0, group.trunk).permute(0, 2, 3, 1)
+    trunk_v = vt.index_select(0, group.trunk).permute(0, 2, 1, 3)
     # padding comes last in a row, so the causal mask alone keeps it from being seen
     mask = torch.ones(n, n, dtype=torch.bool).triu(1)
     own = (own_q @ own_k).view(m, g, h // g, n, n).masked_fill(mask, -1e4).view(m, g, -1, n)
     weight = torch.cat((own_q @ trunk_k, own), -1).softmax(-1, dtype=v.dtype)
     out = weight[..., :p] @ trunk_v + weight[..., p:] @ own_v
-    out = out.view(m, g, h // g, n, d).permute(0, 3, 1, 2, 4).reshape(m, n, h * d)
-    return out[group.valid]
+    out = out.view(m, g, h // g, n, d).permute(0, 3, 1, 2, 4).reshape(m * n, h * d)
+    return out.index_select(0, group.valid.flatten().nonzero()[:, 0])
 
 
 def reply_loss(logits: Tensor, packed: Packed) -> Tensor:

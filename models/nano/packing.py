@@ -15,7 +15,7 @@ from text import Branch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-GROUP_LIMITS = (72, 160, 100_000)
+GROUP_LIMITS = (56, 144, 248, 100_000)
 PAD_STRIDE = 8
 
 

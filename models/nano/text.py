@@ -209,26 +209,30 @@ def agent_branches(rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
     scene = scenes.scenes[i]
     near = {scene.signs[k].color: v + 1 for v, k in enumerate(scenes.targets[i])}
     shown = [scene.find(color) for color in near]
-    branches = [screening(random_question(rng, scene, kind), scene) for kind in Kind for _ in range(2)]
-    for sign in shown:
-        ask = rng.choice((ask_digit, ask_digit, ask_shape, None))
-        if ask is None:
-            shape = sign.shape if rng.random() < 0.5 else rng.choice([s for s in SHAPES if s != sign.shape])
-            question = ask_existence(rng, sign.color, shape, scene)
-        else:
-            question = ask(rng, sign)
-        branches.append(agent_run(_maybe_options(rng, question), scene, near))
+    branches = [screening(random_question(rng, scene, kind), scene) for kind in Kind]
     axes = [axis for axis in Axis if apart(*shown, axis)]
-    if axes:
+    if axes and rng.random() < 0.4:
         rng.shuffle(shown)
         question = ask_position(rng, *shown, rng.choice(axes))
         branches.append(agent_run(_maybe_options(rng, question), scene, near))
-    for sign in scene.signs:  # the first turn alone: boxes are the hardest part and need no crop
+    else:
+        for sign in shown:
+            branches.append(agent_run(_maybe_options(rng, _ask_details(rng, sign, scene)), scene, near))
+    for sign in rng.sample(scene.signs, 2):  # the first turn alone: boxes are the hardest part and need no crop
         branches.append(agent_run(_maybe_options(rng, ask_digit(rng, sign)), scene, {sign.color: 0})[:2])
-    if rng.random() < 0.5:
+    if rng.random() < 0.3:
         color = rng.choice([c for c in COLORS if scene.find(c) is None])
         branches.append(agent_run(ask_existence(rng, color, rng.choice(SHAPES), scene), scene, near))
     return branches
+
+
+def _ask_details(rng: random.Random, sign: Sign, scene: Scene) -> SceneQuestion:
+    """A question whose answer a closer look at one sign shows."""
+    ask = rng.choice((ask_digit, ask_digit, ask_shape, None))
+    if ask is not None:
+        return ask(rng, sign)
+    shape = sign.shape if rng.random() < 0.5 else rng.choice([s for s in SHAPES if s != sign.shape])
+    return ask_existence(rng, sign.color, shape, scene)
 
 
 def _maybe_options(rng: random.Random, question: SceneQuestion) -> SceneQuestion:

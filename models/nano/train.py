@@ -27,8 +27,8 @@ from tokenizers import Tokenizer
 from torch import nn
 
 HERE = Path(__file__).parent
-STEPS = {"vision": 3500, "draft": 1100, "agent": 1100}
-BATCH = {"draft": 24, "agent": 12}
+STEPS = {"vision": 3500, "draft": 1300, "agent": 1150}
+BATCH = {"draft": 12, "agent": 8}
 
 
 def main() -> None:

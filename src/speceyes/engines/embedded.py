@@ -182,13 +182,18 @@ def _stop(holder: list[Any], url: str) -> None:
 
 
 def _wait_until_healthy(url: str, timeout_s: float) -> None:
+    """Wait until the server's main loop has done something.
+
+    `/health` answers before that loop runs, and a server that is deleted before it runs never ends. The metrics
+    come from the loop.
+    """
     address = httpx.URL(url)
     deadline = time.monotonic() + timeout_s
     said = "nothing"
     while (left := deadline - time.monotonic()) > 0:
         connection = http.client.HTTPConnection(address.host, address.port, timeout=left)
         try:
-            connection.request("GET", "/health")
+            connection.request("GET", "/metrics")
             status = connection.getresponse().status
             if status == 200:
                 return
