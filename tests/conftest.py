@@ -1,14 +1,19 @@
-"""Fixtures for all tests: the nano pair, served by llama.cpp in this process."""
+"""For all tests: property tests without a clock, and the nano pair, served by llama.cpp in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from speceyes.engines.embedded import EmbeddedServer
 from speceyes.engines.nano import nano_agent, nano_draft
 from speceyes.errors import SpecEyesError
+
+# A test must not fail because the machine is busy.
+settings.register_profile("without a clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("without a clock")
 
 
 @pytest.fixture(scope="session")

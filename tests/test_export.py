@@ -27,7 +27,7 @@ from speceyes.types import (
 
 TOKEN = Token("7", -0.01, (-0.01, -6.0, -9999.0), ("7", "1", "x"))
 CROP = Crop(0, (10.0, 20.123456, 30.0, 40.0), (192, 192), "the sign")
-TURN = Turn(0, "<think>…</think>", "image_zoom_in_tool", "", (CROP,), None, Usage(50, 20, 40, 1), 0.5, 0.01)
+TURN = Turn(0, "<think>…</think>", "image_zoom_in_tool", "", (CROP,), None, Usage(50, 20, 40, 1), 0.5, 0.01, ("slips",))
 
 
 def refused() -> Answer:
@@ -59,9 +59,12 @@ def test_the_promised_fields_are_there_and_no_others() -> None:
     assert trace["draft"]["tokens"][0]["top_logprobs"][1] == {"token": "1", "logprob": -6.0}
     assert list(trace["run"]) == ["text", "finish", "depth", "turns", "seconds", "usage"]
     assert (trace["run"]["finish"], trace["run"]["depth"]) == ("answered", 1)
-    assert trace["run"]["turns"][0]["crops"] == [
-        {"image": 0, "box": [10.0, 20.12, 30.0, 40.0], "size": [192, 192], "label": "the sign"}
+    (turn,) = trace["run"]["turns"]
+    assert list(turn) == [
+        *("index", "text", "tool", "observation", "crops", "error", "repairs", "seconds", "tool_seconds", "usage")
     ]
+    assert turn["repairs"] == ["slips"]
+    assert turn["crops"] == [{"image": 0, "box": [10.0, 20.12, 30.0, 40.0], "size": [192, 192], "label": "the sign"}]
     assert trace["notes"] == ["EngineTimeout: too slow"]
 
 
@@ -113,7 +116,7 @@ counts = st.none() | st.integers(0, 10**6)
 def test_it_is_strict_json_whatever_is_in_it(text: str, number: float, count: int | None, reason: Reason) -> None:
     usage = Usage(count, count, count, 1)
     token = Token(text, number, (number, number), (text, text))
-    turn = Turn(0, text, text, text, (Crop(0, (1.0, 2.0, 3.0, 4.0), (5, 6), text),), text, usage)
+    turn = Turn(0, text, text, text, (Crop(0, (1.0, 2.0, 3.0, 4.0), (5, 6), text),), text, usage, repairs=(text,))
     trace = Trace(
         reason,
         Screening(number, number, usage) if number == number and abs(number) < 1e300 else None,

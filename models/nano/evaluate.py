@@ -1,6 +1,6 @@
 """Measure the pair on held-out scenes, greedy, through llama.cpp, as it is served.
 
-    python evaluate.py [--folder gguf] [--split test] [--count 400] [--json FILE] [--records FILE]
+    python models/nano/evaluate.py [--folder DIR] [--split test] [--count 400] [--json FILE] [--records FILE]
 
 Prints accuracy of the draft and of the agent in its loop by question kind and size of the sign asked about, the box's
 overlap with its target, and how well screening and the gate's score rank. Needs no torch.
@@ -29,6 +29,8 @@ from speceyes.engines.embedded import EmbeddedServer
 from speceyes.engines.nano import NANO_CONTEXT, NANO_LIMITS, NANO_ZOOM_CONTEXT, nano_files
 from speceyes.evals.datasets.questions import Kind, SceneQuestion, ask_any
 from speceyes.evals.datasets.scenes import Scene, draw_scene, make_scene
+from speceyes.evals.datasets.seeds import CALIBRATION, TEST
+from speceyes.evals.matching import is_right
 from speceyes.gating import confidence, wilson
 from speceyes.imaging.decode import decode
 from speceyes.imaging.geometry import Box
@@ -36,8 +38,8 @@ from speceyes.imaging.looks import look
 from speceyes.phases import AgentModel, DraftModel, fall_back, screen, speculate
 from speceyes.types import AgentRun, Draft, Query, Screening
 
-SPLITS = {"calibration": 3_000_000, "test": 4_000_000}
-"""First scene seeds, as in cache.py, which needs more packages than this script."""
+SPLITS = {"calibration": CALIBRATION, "test": TEST}
+"""First scene seeds of what may be measured."""
 SLOTS = 4
 
 
@@ -59,7 +61,7 @@ class Outcome:
         return "absent" if sign is None else "small" if sign.small else "large"
 
     def right(self, text: str) -> bool:
-        return text.strip().casefold() == self.question.gold.casefold()
+        return is_right(text, self.question.gold, self.question.options)
 
     def overlap(self) -> float | None:
         """Overlap (IoU) of what the first call named with the sign; None where no call was made or was right to be."""
@@ -69,7 +71,8 @@ class Outcome:
             return None
         shown, c = Box(*crops[0].box), 1 + 2 * NANO_ZOOM_CONTEXT
         x, y = shown.centre
-        named = Box(x - shown.width / c / 2, y - shown.height / c / 2, x + shown.width / c / 2, y + shown.height / c / 2)
+        across, down = shown.width / c / 2, shown.height / c / 2
+        named = Box(x - across, y - down, x + across, y + down)
         return named.iou(Box(*sign.box))
 
     def covered(self) -> bool | None:
@@ -123,12 +126,17 @@ async def measure(folder: Path | None, split: str, count: int) -> list[Outcome]:
                 return await asyncio.gather(*map(one, range(count)))
 
 
-def auroc(scores: list[float], positive: list[bool]) -> float:
-    """Chance that a positive outranks a negative, ties counted half."""
+def mean(values: list[float]) -> float | None:
+    """None where there is nothing to take it of."""
+    return float(np.mean(values)) if values else None
+
+
+def auroc(scores: list[float], positive: list[bool]) -> float | None:
+    """Chance that a positive outranks a negative, ties counted half. None where one of the two is missing."""
     up = np.array([s for s, p in zip(scores, positive, strict=True) if p])
     down = np.array([s for s, p in zip(scores, positive, strict=True) if not p])
     if not len(up) or not len(down):
-        return float("nan")
+        return None
     return float(((up[:, None] > down) + 0.5 * (up[:, None] == down)).mean())
 
 
@@ -155,8 +163,8 @@ def summary(outcomes: list[Outcome]) -> dict[str, object]:
     known = [(o, s) for o, s in scored if s is not None]
     return {
         "groups": table,
-        "mean_box_iou": float(np.mean(overlaps)),
-        "crop_covers_target": float(np.mean(covered)),
+        "mean_box_iou": mean(overlaps),
+        "crop_covers_target": mean(covered),
         "screening_auroc_small": auroc(
             [o.screening.help_probability or 0.0 for o in details], [o.size == "small" for o in details]
         ),
@@ -203,13 +211,15 @@ def record(outcome: Outcome, split: str, i: int) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=None)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, help="the GGUF files; by default those that are shipped")
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--records", type=Path, help="write every question's outcome as JSON lines")
     options = parser.parse_args()
+    for file in filter(None, (options.json, options.records)):
+        file.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     outcomes = asyncio.run(measure(options.folder, options.split, options.count))
     result = summary(outcomes)

@@ -36,7 +36,8 @@ class Reply(nn.Module):
             x = x + self._attend(layer.self_attn, layer.input_layernorm(x), rotation, packed)
             x = x + layer.mlp(layer.post_attention_layernorm(x))
             if i < len(deep):
-                x = x.index_add(0, packed.image_at, deep[i].reshape(-1, x.shape[-1]).to(x.dtype).index_select(0, packed.image_from))
+                extra = deep[i].reshape(-1, x.shape[-1]).to(x.dtype).index_select(0, packed.image_from)
+                x = x.index_add(0, packed.image_at, extra)
         return language.norm(x)
 
     def _attend(self, attention: nn.Module, x: Tensor, rotation: tuple[Tensor, Tensor], packed: Packed) -> Tensor:

@@ -17,6 +17,8 @@ from torch import Tensor
 
 GROUP_LIMITS = (56, 144, 248, 100_000)
 PAD_STRIDE = 8
+SHORT = 3
+"""Replies of up to so many tokens are answers, not accounts."""
 
 
 @dataclass
@@ -39,10 +41,18 @@ class Encoded:
 
 
 class Encoder:
-    """Turns pieces into tokens. Positions are Qwen3-VL's: a picture advances them by its longer side in cells."""
+    """Turns pieces into tokens. Positions are Qwen3-VL's: a picture advances them by its longer side in cells.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    Args:
+        short_weight: Weight of the word of a short reply.
+        digit_weight: How many times as much a digit counts, for the agent, whose boxes are hard and little text.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, short_weight: float = 2.0, digit_weight: float = 1.0) -> None:
         self.tokenizer = tokenizer
+        self.short_weight = short_weight
+        self.digit_weight = digit_weight
+        self.end = tokenizer.token_to_id("<|im_end|>")
         self.image = tokenizer.token_to_id("<|image_pad|>")
         self.digits = {tokenizer.token_to_id(d) for d in "0123456789"}
         self._seen: dict[str, list[int]] = {}
@@ -65,10 +75,12 @@ class Encoder:
                 view += [piece.view if token == self.image else -1] * repeat
                 learn += [piece.learn] * repeat
         positions, end = self._positions(ids)
-        learned = np.array(learn)
-        # long replies are mostly boilerplate: they must not drown the one token of a short answer
-        weight = learned * (8.0 / (7.0 + learned.sum()))
-        weight[np.isin(ids, list(self.digits))] *= 4.0
+        learned, tokens = np.array(learn), np.array(ids)
+        n = int(learned.sum())
+        # a long reply is mostly boilerplate: it must not drown the one token of a short answer
+        weight = learned * (self.short_weight if n <= SHORT else 4.0 / (7.0 + n))
+        weight[tokens == self.end] *= 0.1
+        weight[np.isin(tokens, list(self.digits))] *= self.digit_weight
         return Encoded(np.array(ids), positions, np.array(view), weight.astype(np.float32), end)
 
     def _positions(self, ids: list[int]) -> tuple[np.ndarray, int]:
@@ -128,10 +140,8 @@ def pack(encode: Encoder, trunk: Encoded, batch: list[list[Branch]]) -> Packed:
     views: dict[tuple[int, int], int] = {}
     ids = [np.tile(trunk.ids, len(batch))]
     positions = [np.tile(trunk.positions, (1, len(batch)))]
-    source: list[np.ndarray] = []
+    source = [_rows(trunk.view, s, views) for s in range(len(batch))]
     weight = [np.zeros(p * len(batch), np.float32)]
-    for s in range(len(batch)):
-        source.append(_rows(trunk.view, s, views))
     groups, owner, starts, at, low = [], [], [], p * len(batch), 0
     for limit in GROUP_LIMITS:
         chosen = [x for x in branches if low < len(x[2].ids) <= limit]

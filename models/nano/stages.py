@@ -177,7 +177,7 @@ def agent_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int
             ok = (predicted[mine] == packed.target[mine]).tolist()
             words = [encode.tokenizer.id_to_token(int(t)) for t in packed.target[mine]]
             if "<answer>" in words:
-                key = f"answer after {sum('<|im_end|>' == w for w in words) - 1}"
+                key = f"answer after {sum(w == '<|im_end|>' for w in words) - 1}"
                 found[key].append(float(ok[words.index("<answer>") + 1]))
             if "bbox" in words:
                 first = words.index("bbox")

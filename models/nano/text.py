@@ -30,7 +30,7 @@ SYSTEM = "You answer questions about images. A tool can show you a part of an im
 ACT = "Think in <think> tags. Call the tool for what is too small to read. Then answer in <answer> tags."
 SCREEN = "Would a closer look with the tool help here? Reply yes or no."
 REMINDER = "Here is the closer look. Think, then call the tool again or answer in <answer> tags."
-DRAFT = "Answer with the letter of an option or with one word."
+DRAFT = "Answer with one word or a short phrase."
 TOOL = {
     "type": "function",
     "function": {
@@ -49,7 +49,7 @@ TOOL = {
             "required": ["bbox_2d"],
         },
     },
-}  # noqa: E501
+}
 
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 TOOLS_HEAD = "# Tools\n\nThese functions can be called:\n<tools>\n"
@@ -61,7 +61,13 @@ TOOLS_TAIL = (
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text. `learn`: the model is trained to write it. `view`: the view that its image placeholder shows."""
+    """A stretch of text.
+
+    Attributes:
+        text: The text itself.
+        learn: Whether the model is trained to write it.
+        view: The view that its image placeholder shows.
+    """
 
     text: str
     learn: bool = False
@@ -87,7 +93,7 @@ def _reply(prompt: str, reply: str) -> Branch:
 
 
 def draft_answer(question: SceneQuestion) -> Branch:
-    return _reply(f"{question.prompt}\n\n{DRAFT}", question.gold)
+    return _reply(f"{question.prompt}\n\n{DRAFT}", question.answer)
 
 
 def screening(question: SceneQuestion, scene: Scene) -> Branch:
@@ -105,18 +111,18 @@ def listing(rng: random.Random, scene: Scene) -> Branch:
     return _reply("List the signs.", "; ".join(said))
 
 
-def random_question(rng: random.Random, scene: Scene, kind: Kind) -> SceneQuestion:
+def random_question(rng: random.Random, scene: Scene, kind: Kind, options: float = 0.5) -> SceneQuestion:
     question = ask_any(rng, scene, kind) or ask_any(rng, scene, Kind.DIGIT)
     assert question is not None
-    return question.with_options(rng) if rng.random() < 0.5 else question
+    return question.with_options(rng) if rng.random() < options else question
 
 
 def draft_branches(rng: random.Random, scene: Scene) -> list[Branch]:
     """What the draft learns from one first look."""
-    kinds = [Kind.DIGIT] * 4 + [Kind.SHAPE] * 3 + [Kind.POSITION] * 5 + [Kind.EXISTENCE] * 3
-    branches = [draft_answer(random_question(rng, scene, kind)) for kind in kinds]
+    kinds = [Kind.DIGIT] * 6 + [Kind.SHAPE] * 2 + [Kind.POSITION] * 4 + [Kind.EXISTENCE] * 4
+    branches = [draft_answer(random_question(rng, scene, kind, 0.4)) for kind in kinds]
     branches.append(screening(random_question(rng, scene, rng.choice(list(Kind))), scene))
-    return [*branches, listing(rng, scene), listing(rng, scene)]
+    return [*branches, listing(rng, scene)]
 
 
 # The agent ---------------------------------------------------------------------------------------------------------
@@ -163,8 +169,7 @@ def _observation(view: int) -> Piece:
 
 
 def _conclude(question: SceneQuestion, because: str) -> Piece:
-    option = f", option {question.letter}" if question.letter else ""
-    return _assistant(f"{because} So the answer is {question.answer}{option}.", f"<answer>{question.gold}</answer>")
+    return _assistant(f"{because} So the answer is {question.answer}.", f"<answer>{question.answer}</answer>")
 
 
 def _opening(question: SceneQuestion) -> Piece:
@@ -186,7 +191,9 @@ def agent_run(question: SceneQuestion, scene: Scene, views: dict[str, int]) -> B
         Kind.DIGIT: f"The question is about the digit of the {signs[0].color} sign.",
         Kind.SHAPE: f"The question is about the shape of the {signs[0].color} sign.",
         Kind.EXISTENCE: f"The question is about a {signs[0].color} {question.asked_shape}.",
-        Kind.POSITION: f"The question is about the place of the {question.targets[0]} sign and the {question.targets[-1]} sign.",
+        Kind.POSITION: (
+            f"The question is about the place of the {question.targets[0]} sign and the {question.targets[-1]} sign."
+        ),
     }[question.kind]
     branch = [_opening(question), _assistant(f"{asks} {_look_at(signs[0])}", _call(signs[0]))]
     if question.kind is Kind.POSITION:
@@ -216,10 +223,12 @@ def agent_branches(rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
         question = ask_position(rng, *shown, rng.choice(axes))
         branches.append(agent_run(_maybe_options(rng, question), scene, near))
     else:
-        for sign in shown:
-            branches.append(agent_run(_maybe_options(rng, _ask_details(rng, sign, scene)), scene, near))
-    for sign in rng.sample(scene.signs, 2):  # the first turn alone: boxes are the hardest part and need no crop
-        branches.append(agent_run(_maybe_options(rng, ask_digit(rng, sign)), scene, {sign.color: 0})[:2])
+        branches += [agent_run(_maybe_options(rng, _ask_details(rng, sign, scene)), scene, near) for sign in shown]
+    # the first turn alone: boxes are the hardest part and need no crop
+    branches += [
+        agent_run(_maybe_options(rng, ask_digit(rng, sign)), scene, {sign.color: 0})[:2]
+        for sign in rng.sample(scene.signs, 2)
+    ]
     if rng.random() < 0.3:
         color = rng.choice([c for c in COLORS if scene.find(c) is None])
         branches.append(agent_run(ask_existence(rng, color, rng.choice(SHAPES), scene), scene, near))

@@ -3,7 +3,7 @@
     python train.py [--work work] [--out .] [--scenes 20000] [--replicas 2]
 
 Every stage saves a checkpoint every two minutes and is skipped when it is done, so a killed run continues where it
-was. `evaluate.py` measures what came out.
+was. `evaluate.py` measures what came out, `calibrate.py` makes the gate's threshold for it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import replicas
 import stages
 import text
 import tokenizer as nano_tokenizer
+import torch
 import vision
 from packing import Encoder
 from tokenizers import Tokenizer
 from torch import nn
 
 HERE = Path(__file__).parent
-STEPS = {"vision": 3500, "draft": 1300, "agent": 1150}
+STEPS = {"vision": 3500, "draft": 800, "agent": 800}
 BATCH = {"draft": 12, "agent": 8}
 
 
@@ -60,6 +61,8 @@ def make(work: Path, out: Path, count: int) -> None:
     reader = vision.run(draft.model.visual, scenes, held_out, labels, work, STEPS["vision"])
 
     stages.plant_words(draft, encode)
+    if (work / "warm.pt").exists():
+        draft.load_state_dict(torch.load(work / "warm.pt"))
     draw = stages.sampler(
         "draft",
         encode,
@@ -72,12 +75,10 @@ def make(work: Path, out: Path, count: int) -> None:
     check = lambda: stages.draft_accuracy(draft, encode, held_out)  # noqa: E731
     stages.train_reply("draft", draft, reader, draw, STEPS["draft"], work, check)
 
-    agent = stages.grow(draft, special)
+    agent, encode = stages.grow(draft, special), Encoder(tokenizer, short_weight=0.5, digit_weight=2.0)
     reader = copy.deepcopy(reader)
     reader.tower = agent.model.visual
-    draw = stages.sampler(
-        "agent", encode, text.agent_trunk(), scenes, labels, text.agent_branches, BATCH["agent"]
-    )
+    draw = stages.sampler("agent", encode, text.agent_trunk(), scenes, labels, text.agent_branches, BATCH["agent"])
     check_agent = lambda: stages.agent_accuracy(agent, encode, held_out)  # noqa: E731
     stages.train_reply("agent", agent, reader, draw, STEPS["agent"], work, check_agent, rate=1e-3)
 

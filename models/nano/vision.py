@@ -130,9 +130,7 @@ def accuracy(reader: Reader, scenes: Scenes, labels: Labels, count: int = 256) -
     return "  ".join(parts)
 
 
-def run(
-    tower: nn.Module, scenes: Scenes, held_out: Scenes, labels: Labels, folder: Path, steps: int
-) -> Reader:
+def run(tower: nn.Module, scenes: Scenes, held_out: Scenes, labels: Labels, folder: Path, steps: int) -> Reader:
     """Train the tower in place."""
     reader = Reader(tower)
     held_out_labels = Labels(held_out)

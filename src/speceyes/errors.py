@@ -14,7 +14,8 @@
         ├── EngineRefused          any other 4xx: our request is wrong      retry cannot help
         └── EngineProtocolError    a reply that is not what the API says    retry may help
 
-A class says which boundary broke, `retryable` whether the same call may work later.
+A class says which boundary broke, `retryable` whether the same call may work later, and an engine error's
+`misconfigured` whether every other query would meet it too.
 """
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ class EngineError(SpecEyesError):
         self.status = status
         self.retry_after = retry_after
 
+    @property
+    def misconfigured(self) -> bool:
+        """Whether the fault is in the set-up (URL, key, model's name, a limit) and not in this one query."""
+        return False
+
 
 class EngineUnreachable(EngineError):
     """No connection to the server could be made, or it broke before the answer was complete."""
@@ -84,7 +90,11 @@ class EngineOverloaded(EngineError):
 
 
 class EngineRefused(EngineError):
-    """The server answered another 4xx: the request itself is wrong."""
+    """The server answered another 4xx, or redirects: the request itself is wrong."""
+
+    @property
+    def misconfigured(self) -> bool:
+        return self.status is not None and (self.status in (401, 403, 404) or self.status < 400)
 
 
 class EngineProtocolError(EngineError):

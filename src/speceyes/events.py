@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from speceyes.errors import SpecEyesError
-from speceyes.types import Answer, Verdict
+from speceyes.types import Answer, Turn, Usage, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,14 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """A turn of the agent's loop is over."""
+
+    query_id: str
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """A query has its answer."""
 
@@ -35,14 +43,24 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A query ends without an answer."""
+    """A query ends without an answer. `usage`: tokens by model of the calls that were complete by then."""
 
     query_id: str
     error: SpecEyesError
+    usage: Mapping[str, Usage] = field(default_factory=dict)
 
 
-Event = PhaseEnded | Decided | Answered | Failed
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A query was given up by whoever asked. `usage` as in `Failed`; what the call under way cost is not known."""
+
+    query_id: str
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+
+
+Event = PhaseEnded | Decided | TurnEnded | Answered | Failed | Cancelled
 Listener = Callable[[Event], None]
+"""Is called on the event loop, so it must be quick. What it raises ends the query."""
 
 
 def ignore(event: Event) -> None:

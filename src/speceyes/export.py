@@ -19,7 +19,8 @@
 
     USAGE = {"prompt_tokens", "completion_tokens", "cached_tokens", "calls"}        null: the server did not say
     TOKEN = {"token", "logprob", "top_logprobs": [{"token", "logprob"}]}            null: not a finite number
-    TURN  = {"index", "text", "tool", "observation", "crops": [CROP], "error", "seconds", "tool_seconds", "usage"}
+    TURN  = {"index", "text", "tool", "observation", "crops": [CROP], "error", "repairs": [..], "seconds",
+             "tool_seconds", "usage"}
     CROP  = {"image", "box": [left, top, right, bottom], "size": [width, height], "label"}     box: original pixels
 
 It is strict JSON: no NaN, no infinity, no half of a surrogate pair. Images are not in it.
@@ -135,6 +136,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
         "observation": plain_text(turn.observation),
         "crops": [_crop(crop) for crop in turn.crops],
         "error": turn.error and plain_text(turn.error),
+        "repairs": [plain_text(repair) for repair in turn.repairs],
         "seconds": _seconds(turn.seconds),
         "tool_seconds": _seconds(turn.tool_seconds),
         "usage": _usage(turn.usage),

@@ -8,11 +8,12 @@ the agent's loop runs for 1 - beta * alpha of the queries.
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Iterable, Sequence
 from typing import Literal, overload
 
 from speceyes.errors import EngineError, SpecEyesError
-from speceyes.events import Answered, Decided, Failed, Listener, ignore
+from speceyes.events import Answered, Cancelled, Decided, Failed, Listener, ignore
 from speceyes.gating import Calibration
 from speceyes.imaging.looks import look
 from speceyes.imaging.view import View
@@ -21,6 +22,9 @@ from speceyes.phases import AgentModel, DraftModel, fall_back, gate, gate_screen
 from speceyes.phases.gate import check_calibration
 from speceyes.scheduling import Slots
 from speceyes.types import Answer, Query, Reason, Verdict
+
+AHEAD = 32
+"""Queries of `answer_many` that may wait for an agent loop beside those under way. Each holds its images in memory."""
 
 
 class Funnel:
@@ -59,7 +63,7 @@ class Funnel:
         Cancelling the task closes the query's upstream requests at once.
 
         Raises:
-            EngineError: The agent was needed, and its server failed.
+            EngineError: The agent was needed, and its server failed; or a server is not set up as it must be.
         """
         log = Logbook(query, self.draft.engine.model, self.agent.engine.model, self.listen)
         try:
@@ -70,9 +74,12 @@ class Funnel:
             if not verdict.accepted:
                 async with self.loops:
                     with log.phase("fall_back"):
-                        log.run = await fall_back(query, views, self.agent)  # IV
+                        log.run = await fall_back(query, views, self.agent, watch=log.turn)  # IV
         except SpecEyesError as error:
-            self.listen(Failed(query.id, error))
+            self.listen(Failed(query.id, error, log.usage()))
+            raise
+        except asyncio.CancelledError:
+            self.listen(Cancelled(query.id, log.usage()))
             raise
         answer = log.answer(verdict)
         self.listen(Answered(answer))
@@ -80,6 +87,8 @@ class Funnel:
 
     async def _decide(self, query: Query, views: Sequence[View], log: Logbook) -> Verdict:
         """Phases I to III in the paper's order. What fails on the way is a reason to ask the agent."""
+        if not self.calibration.feasible:
+            return Verdict(Reason.INFEASIBLE)  # no draft could pass, so none is asked for
         try:
             with log.phase("screen"):
                 log.screening = await screen(query, views, self.agent)  # I
@@ -111,23 +120,42 @@ class Funnel:
         """Answer a crowd of queries, in their order. No barrier: each moves on as soon as it can.
 
         Args:
-            queries: As many as there are; the slots bound how many are under way.
+            queries: As many as there are. A generator is drawn from as places come free, so its images need not
+                all be in memory.
             return_exceptions: Put an error in the place of its query's answer. Without it the first error ends the
                 others and is raised.
         """
-        if not return_exceptions:
-            try:
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self.answer(query)) for query in queries]
-            except* SpecEyesError as errors:
-                raise errors.exceptions[0] from None
-            return [task.result() for task in tasks]
-        found = await asyncio.gather(*map(self.answer, queries), return_exceptions=True)
-        for outcome in found:
-            if isinstance(outcome, BaseException) and not isinstance(outcome, SpecEyesError):
-                raise outcome
-        return [outcome for outcome in found if isinstance(outcome, Answer | SpecEyesError)]
+        numbered = enumerate(queries)
+        found: dict[int, Answer | SpecEyesError] = {}
+
+        async def work() -> None:
+            for i, query in numbered:
+                try:
+                    found[i] = await self.answer(query)
+                except SpecEyesError as error:
+                    if not return_exceptions:
+                        raise
+                    found[i] = _without_locals(error)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self.stateless.capacity + self.loops.capacity + AHEAD):
+                    group.create_task(work())
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [found[i] for i in range(len(found))]
 
     def answer_sync(self, query: Query) -> Answer:
         """`answer` for scripts without an event loop."""
         return asyncio.run(self.answer(query))
+
+
+def _without_locals(error: SpecEyesError) -> SpecEyesError:
+    """An error to keep: its traceback still says where, but no longer holds on to the query's pictures."""
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next  # the first frame is the worker's, and still in use
+    link: BaseException | None = error
+    while link is not None:
+        traceback.clear_frames(link.__traceback__)
+        link = link.__cause__ or link.__context__
+    return error

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from speceyes.errors import EngineError
-from speceyes.events import Listener, PhaseEnded
-from speceyes.types import AgentRun, Answer, Draft, Query, Reason, Screening, Trace, Usage, Verdict
+from speceyes.events import Listener, PhaseEnded, TurnEnded
+from speceyes.types import AgentRun, Answer, Draft, Query, Reason, Screening, Trace, Turn, Usage, Verdict
 
 
 class Logbook:
@@ -26,6 +26,7 @@ class Logbook:
         self.screening: Screening | None = None
         self.draft: Draft | None = None
         self.run: AgentRun | None = None
+        self._turns: list[Turn] = []
         self._models = (draft_model, agent_model)
         self._listen = listen
         self._began = time.monotonic()
@@ -42,16 +43,28 @@ class Logbook:
             self._seconds[name] = time.monotonic() - began
             self._listen(PhaseEnded(self.query.id, name, self._seconds[name]))
 
+    def turn(self, turn: Turn) -> None:
+        """Take down a turn of the agent when it is over: what it cost counts even if the run breaks off."""
+        self._turns.append(turn)
+        self._listen(TurnEnded(self.query.id, turn))
+
     def survived(self, error: EngineError, reason: Reason) -> Verdict:
-        """Note an error that sends the query to the agent."""
+        """Note an error that sends the query to the agent.
+
+        Raises:
+            EngineError: This very one, if every query would meet it: then the agent would do all of the work, and
+                nobody would know.
+        """
+        if error.misconfigured:
+            raise error
         self._notes.append(f"{type(error).__name__}: {error}")
         return Verdict(reason)
 
     def usage(self) -> Mapping[str, Usage]:
-        """Tokens by model, refused drafts and screening included."""
+        """Tokens by model of all complete calls so far, refused drafts and screening included."""
         draft, agent = self._models
         spent: dict[str, Usage] = {}
-        for model, part in ((agent, self.screening), (draft, self.draft), (agent, self.run)):
+        for model, part in ((agent, self.screening), (draft, self.draft), *((agent, turn) for turn in self._turns)):
             if part is not None:
                 spent[model] = spent.get(model, Usage()) + part.usage
         return spent

@@ -64,7 +64,10 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one or several model calls. `None` means that the server did not say; it is never 0 for unknown."""
+    """Tokens of one or several model calls. `None` means that the server did not say; it is never 0 for unknown.
+
+    `calls` counts requests as the server does: an attempt that failed and was repeated is one too.
+    """
 
     prompt_tokens: int | None = 0
     completion_tokens: int | None = 0
@@ -237,7 +240,10 @@ class Crop:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of the agent: what it wrote, which tool ran, what came back."""
+    """One turn of the agent: what it wrote, which tool ran, what came back.
+
+    `repairs` are the mends without which its call could not have been read, `error` why no tool's result came back.
+    """
 
     index: int
     text: str
@@ -248,6 +254,7 @@ class Turn:
     usage: Usage = Usage()
     seconds: float = 0.0
     tool_seconds: float = 0.0
+    repairs: tuple[str, ...] = ()
 
 
 class Finish(StrEnum):
@@ -260,6 +267,8 @@ class Finish(StrEnum):
     """The turns were used up; the answer comes from the closing turn without tools (it may be empty)."""
     TOKEN_LIMIT = "token_limit"
     TIME_LIMIT = "time_limit"
+    CONTEXT_LIMIT = "context_limit"
+    """The server refused the history as too large; the closing turn had to do without the last observations."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from PIL import Image
 
 from speceyes.agents import Budget, Generate, RunTool, agent_loop, agent_request, default_budget, make_dialect
 from speceyes.agents.dialects.deepeyes import PROMPTS
-from speceyes.errors import EngineUnreachable
+from speceyes.errors import EngineError, EngineProtocolError, EngineRefused, EngineUnreachable
 from speceyes.imaging.decode import DecodedImage
 from speceyes.imaging.geometry import Box
 from speceyes.imaging.resize import QWEN3_VL, render
 from speceyes.tools import ToolResult
-from speceyes.types import AgentRun, Completion, Finish, Query, ToolCall, Usage
+from speceyes.types import AgentRun, Completion, Finish, Query, ToolCall, Turn, Usage
 
 ZOOM = "image_zoom_in_tool"
 IMAGE = DecodedImage(Image.new("RGB", (320, 320), "white"), b"", "PNG", "")
@@ -192,9 +192,73 @@ def test_a_closing_request_that_fails_still_ends_in_a_run() -> None:
     assert "gone" in (drive.run.turns[-1].error or "")
 
 
-def test_any_other_failed_request_comes_out() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [EngineUnreachable("gone"), EngineRefused("the context is full", status=400)],
+    ids=["nobody there", "the first request is too large already"],
+)
+def test_any_other_failed_request_comes_out(error: EngineError) -> None:
+    with pytest.raises(type(error)):
+        Drive(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [EngineUnreachable("gone"), EngineRefused("who are you?", status=401), EngineProtocolError("x", status=500)],
+)
+def test_what_a_shorter_history_cannot_help_comes_out_of_a_later_turn_too(error: EngineError) -> None:
+    with pytest.raises(type(error)):
+        Drive(said(zoom([0, 0, 64, 64])), error)
+
+
+def full(status: int = 400) -> EngineRefused:
+    return EngineRefused("HTTP 400: the prompt exceeds the context", status=status)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_history_that_outgrew_the_server_is_closed_without_its_last_turn(status: int) -> None:
+    zooms = [said(zoom([n, n, n + 64, n + 64])) for n in range(2)]
+    drive = Drive(*zooms, full(status), said(ANSWER))
+    assert (drive.run.text, drive.run.finish, drive.run.depth) == ("7", Finish.CONTEXT_LIMIT, 2)
+    assert [step.closing for step in drive.asked] == [False, False, False, True]
+    # All up to the first zoom, and what it showed; the second is gone.
+    assert drive.messages(3) == [*drive.messages(1), {"role": "user", "content": PROMPTS.closing}]
+    assert "exceeds the context" in (drive.run.turns[2].error or "")
+    assert drive.run.usage == Usage(300, 30, calls=4)
+
+
+def test_an_error_object_in_a_stream_counts_as_its_status() -> None:
+    late = EngineProtocolError("the request exceeds the context", status=400)
+    late.retryable = False
+    assert Drive(said(zoom([0, 0, 64, 64])), late, said(ANSWER)).run.finish is Finish.CONTEXT_LIMIT
+
+
+def test_a_closing_request_that_is_too_large_loses_turn_after_turn_and_then_gives_up() -> None:
+    zooms = [said(zoom([n, n, n + 64, n + 64])) for n in range(2)]
+    budget = Budget(max_turns=2)
+    drive = Drive(*zooms, full(), full(), said(ANSWER), budget=budget)
+    assert (drive.run.text, drive.run.finish) == ("7", Finish.TURN_LIMIT)
+    assert drive.messages(4) == [*drive.messages(0), {"role": "user", "content": PROMPTS.closing}]
+    drive = Drive(*zooms, full(), full(), full(), budget=budget)
+    assert (drive.run.text, drive.run.finish) == ("", Finish.TURN_LIMIT)
+    assert drive.run.usage == Usage(200, 20, calls=4)
+
+
+def test_each_turn_is_told_when_it_is_over_even_if_the_run_breaks_off() -> None:
+    told: list[Turn] = []
+    run = Drive(said(zoom([0, 0, 64, 64])), said(""), said(ANSWER), watch=told.append).run
+    assert tuple(told) == run.turns
+    told.clear()
     with pytest.raises(EngineUnreachable):
-        Drive(EngineUnreachable("gone"))
+        Drive(said(zoom([0, 0, 64, 64])), EngineUnreachable("gone"), watch=told.append)
+    assert [turn.usage for turn in told] == [Usage(100, 10, calls=1)]
+
+
+def test_what_was_mended_in_a_call_is_on_its_turn() -> None:
+    mended = f"<tool_call>{{'name': '{ZOOM}', 'arguments': {{'bbox_2d': [0, 0, 64, 64]}}}}</tool_call>"
+    run = Drive(said(mended), said(mended), said(zoom([0, 0, 96, 96])), said(ANSWER)).run
+    mend = ("Python literal for JSON",)
+    assert [turn.repairs for turn in run.turns] == [mend, mend, (), ()]
 
 
 def test_tokens_are_kept_back_for_the_closing_request() -> None:

@@ -70,6 +70,20 @@ def test_explaining_an_agent_run(run: Run, draft: ScriptedServer, agent: Scripte
         assert part in said
 
 
+def test_explaining_a_call_that_had_to_be_mended(run: Run, serve: Serve, draft: ScriptedServer, picture: Path) -> None:
+    def answer(request: dict[str, Any], turn: int) -> Outcome:
+        if request["max_tokens"] == 1:
+            return Reply(tokens=[token_reply("yes", [("yes", -0.02), ("no", -4.0)])])
+        if any(message["role"] == "assistant" for message in request["messages"]):
+            return Reply("<answer>8</answer>")
+        call = "{'name': 'image_zoom_in_tool', 'arguments': {'bbox_2d': [56, 56, 112, 112]}}"
+        return Reply(f"<tool_call>{call}</tool_call>")
+
+    agent = serve(answer, models=["large"])
+    said = run("ask", picture, QUESTION, *servers(draft, agent), "--explain").stdout
+    assert "its call was mended: Python literal for JSON" in said
+
+
 def test_the_account_makes_way_for_json(run: Run, draft: ScriptedServer, agent: ScriptedServer, picture: Path) -> None:
     result = run("ask", picture, QUESTION, *servers(draft, agent), "--explain", "--json", "-")
     assert json.loads(result.stdout)["answer"] == "7"

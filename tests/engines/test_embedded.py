@@ -26,7 +26,6 @@ from speceyes.engines import embedded, fit
 from speceyes.engines.client import ChatClient
 from speceyes.engines.embedded import EmbeddedServer
 from speceyes.engines.nano import NANO_LIMITS, nano_files
-from speceyes.engines.sockets import hang_up
 from speceyes.errors import ConfigError, EngineError, EngineTimeout, EngineUnreachable
 from speceyes.imaging.resize import QWEN2_5_VL, PixelLimits
 from speceyes.types import ChatRequest
@@ -299,7 +298,7 @@ def test_a_server_that_is_never_ready(status: int | None) -> None:
         said = "HTTP 503" if status else "timed out"
         begin = time.monotonic()
         with pytest.raises(EngineTimeout, match=rf"not ready within 0\.2 s; it said {said}"):
-            embedded._wait_until_healthy(url, 0.2)
+            embedded._wait_until_ready(url, 0.2)
         assert time.monotonic() - begin < 2.0
         listening.shutdown(socket.SHUT_RDWR)
 
@@ -369,17 +368,10 @@ async def test_client_of_a_closed_server_is_told() -> None:
             await client.complete(request(text("Hello?")))
 
 
-def test_hanging_up_leaves_other_ports_alone() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as ours, socket.create_server(("127.0.0.1", 0)) as other:
-        client = socket.create_connection(ours.getsockname())
-        neighbour = socket.create_connection(other.getsockname())
-        accepted, kept = ours.accept()[0], other.accept()[0]
-        with client, neighbour, accepted, kept:
-            assert hang_up(ours.getsockname()[1]) == 1
-            client.settimeout(5)
-            assert client.recv(1) == b""
-            kept.sendall(b"x")
-            assert neighbour.recv(1) == b"x"
+def test_closing_at_once_after_starting() -> None:
+    """llama.cpp's main loop must run before the server may go: else it never ends, one time in a hundred."""
+    for _ in range(30):
+        start(parallel=1, context=256, mmproj=None)
 
 
 def test_files_are_left_as_they_were(tmp_path: Path) -> None:

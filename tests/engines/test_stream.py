@@ -3,12 +3,14 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from speceyes.engines import assembly as assembly_module
 from speceyes.engines.assembly import Assembly, read_usage
 from speceyes.engines.script import chunks, whole_reply
 from speceyes.engines.scripted import Reply, token_reply
@@ -27,6 +29,17 @@ def assemble(events: Sequence[Mapping[str, Any]], k: int | None = None) -> Compl
 def chunk(content: str | None = None, finish: str | None = None, **fields: Any) -> dict[str, Any]:
     delta = {} if content is None else {"content": content}
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **fields}
+
+
+def test_time_to_the_first_token_is_not_time_to_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(assembly_module, "time", SimpleNamespace(perf_counter=lambda: now))
+    assembly = Assembly("here", k=None, begin=now)
+    for piece in (chunk(), chunk("A"), chunk(" cat"), chunk(finish="stop")):
+        now += 1.0
+        assembly.add_text(json.dumps(piece))
+    completion = assembly.completion(done=True)
+    assert (completion.first_token_s, completion.seconds) == (2.0, 4.0)
 
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 3, "total_tokens": 103}

@@ -66,7 +66,10 @@ async def test_everybody_answers_everything_and_first_turns_are_shared() -> None
         assert sorted(i for who, ids in ran if who is name for i in ids) == sorted(s.id for s in SAMPLES)
         assert [result.sample for result in courses[name].results] == SAMPLES
         assert told.count(name) == len(SAMPLES)
-        assert courses[name].seconds > 0
+        laps = courses[name].laps
+        assert [lap.queries for lap in laps] == [len(part) for part in split(SAMPLES, len(systems))]
+        assert courses[name].seconds == pytest.approx(sum(lap.seconds for lap in laps))
+        assert all(lap.seconds > 0 for lap in laps)
     assert {ran[0][0], ran[3][0], ran[6][0]} == set(SystemName)
     for before, after in [*itertools.pairwise(ran), *zip(ran, ran[2:], strict=False)]:
         assert not set(before[1]) & set(after[1]), "a system would find its prompts in the server's cache"

@@ -44,6 +44,20 @@ async def test_a_cancelled_task_gives_back_what_it_holds_or_waits_for() -> None:
         assert slots.held == 1
 
 
+def test_one_set_of_slots_in_several_event_loops() -> None:
+    slots = Slots(1)
+
+    async def crowd() -> int:
+        async def work() -> None:
+            async with slots:
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(work() for _ in range(3)))
+        return slots.held
+
+    assert [asyncio.run(crowd()) for _ in range(2)] == [0, 0]
+
+
 def test_no_capacity_is_an_error() -> None:
     with pytest.raises(ConfigError, match="at least 1"):
         Slots(0)

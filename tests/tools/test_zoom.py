@@ -200,3 +200,16 @@ def test_the_schema_says_what_the_numbers_mean_and_offers_an_index_if_wanted() -
         assert parameters["properties"]["bbox_2d"]["description"] == f"x1, y1, x2, y2 {words}"
         assert "img_idx" not in parameters["properties"]
     assert "img_idx" in json.dumps(ZoomTool(indexed=True).schema)
+
+
+async def test_without_a_picture_there_is_nothing_to_show() -> None:
+    for arguments in ({"bbox_2d": [1, 2, 30, 40]}, {"bbox_2d": [1, 2, 30, 40], "img_idx": 0}):
+        result = await ZoomTool().run(arguments, context())
+        assert "no picture" in (result.error or "")
+
+
+async def test_a_large_part_is_sent_as_a_whole_picture_would_be() -> None:
+    ctx = context(painted((2400, 1600)))
+    small = shown(await ZoomTool(coordinates=Coordinates.UNIT).run({"bbox_2d": [0, 0, 0.2, 0.2]}, ctx))
+    large = shown(await ZoomTool(coordinates=Coordinates.UNIT).run({"bbox_2d": [0, 0, 0.8, 0.8]}, ctx))
+    assert (small.mime, large.mime) == ("image/png", "image/jpeg")

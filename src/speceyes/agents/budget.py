@@ -10,7 +10,6 @@ from speceyes.types import Finish
 LEAST_TURN_TOKENS = 16
 """A turn with fewer tokens left than this is not begun: nothing useful fits."""
 
-
 CLOSING_TOKENS = 256
 """What is kept back for the closing request unless a budget says otherwise."""
 

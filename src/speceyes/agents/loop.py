@@ -10,8 +10,7 @@ without a server:
             if isinstance(step, Generate):
                 step = steps.send(await engine.complete(step.request))
             else:
-                step = steps.send(await dialect.toolbox[step.call.name].run(step.call.arguments,
-                step.context))
+                step = steps.send(await dialect.toolbox[step.call.name].run(step.call.arguments, step.context))
     except StopIteration as stop:
         run: AgentRun = stop.value
 """
@@ -31,13 +30,16 @@ from speceyes.imaging.view import View
 from speceyes.tools.base import ToolContext, ToolResult
 from speceyes.types import AgentRun, ChatRequest, Completion, Crop, Finish, Query, Turn, Usage
 
+TOO_LARGE = frozenset({400, 413, 422})
+"""What servers answer to a prompt beyond their context, or to more pictures than they take."""
+
 
 @dataclass(frozen=True, slots=True)
 class Generate:
     """Ask the agent's server for `request` and send the `Completion`.
 
-    A failed request may be thrown in: in the closing turn the run then ends without an answer, in any other
-    turn the error comes out of the generator.
+    A failed request may be thrown in. Where the history has outgrown the server, the run closes with a shorter
+    one; a closing turn that fails ends the run without an answer; any other error comes out of the generator.
     """
 
     request: ChatRequest
@@ -55,6 +57,11 @@ class RunTool:
 Step = Generate | RunTool
 Reply = Completion | ToolResult
 Steps = Generator[Step, Reply, AgentRun]
+Watch = Callable[[Turn], None]
+
+
+def unwatched(turn: Turn) -> None:
+    """The watch of those who wait for the whole run."""
 
 
 def agent_loop(
@@ -67,6 +74,7 @@ def agent_loop(
     temperature: float = 0.0,
     seed: int | None = None,
     extra: Mapping[str, Any] | None = None,
+    watch: Watch = unwatched,
 ) -> Steps:
     """One agent run.
 
@@ -80,16 +88,24 @@ def agent_loop(
         temperature: Of every turn.
         seed: Of every turn.
         extra: Further fields of each request body; they stand above the dialect's own.
+        watch: Is told of each turn when it is over, so that a run that breaks off is not lost without trace.
 
     Returns:
         The run, as the generator's value.
     """
     if views is None:
         views = [render(image, None, dialect.limits, image_index=index) for index, image in enumerate(query.images)]
-    run = _Run(query, dialect, budget or default_budget(dialect), clock, list(views))
+    run = _Run(query, dialect, budget or default_budget(dialect), clock, list(views), watch)
     run.sampling = {"temperature": temperature, "seed": seed, "extra": {**dialect.extra, **(extra or {})}}
     while (limit := run.exhausted()) is None:
-        completion = yield from _generate(run.request(run.turn_tokens()))
+        try:
+            completion = yield from _generate(run.request(run.turn_tokens()))
+        except EngineError as error:
+            if not run.outgrew(error):
+                raise
+            run.take_back(error)
+            limit = Finish.CONTEXT_LIMIT
+            break
         action = dialect.parse(completion)
         if isinstance(action, Final):
             run.record(completion)
@@ -106,8 +122,7 @@ def default_budget(dialect: Dialect) -> Budget:
 
 
 def agent_request(dialect: Dialect, messages: Sequence[Message], max_tokens: int, **fields: Any) -> ChatRequest:
-    """A request in the dialect's form. Screening uses it too, so that it shares the run's prefix to the
-    letter.
+    """A request in the dialect's form. Screening uses it too, so that it shares the run's prefix to the letter.
 
     `fields` are those of `ChatRequest`; they stand above the dialect's own.
     """
@@ -128,7 +143,7 @@ def _observe(run: _Run, completion: Completion, action: Call | Malformed) -> Gen
         run.answer_turn(completion, ToolResult(error=action.message))
         return
     if action.identity in run.seen:
-        run.refuse_repeat(completion)
+        run.refuse_repeat(completion, action)
         return
     began = run.clock()
     result = yield RunTool(action, ToolContext(run.query.images, list(run.views), run.dialect.limits))
@@ -138,13 +153,20 @@ def _observe(run: _Run, completion: Completion, action: Call | Malformed) -> Gen
 
 
 def _close(run: _Run, limit: Finish) -> Generator[Step, Reply, AgentRun]:
-    """Ask once for the answer. Tools stay in the request, for the prefix cache, but no call is run."""
-    run.messages.append({"role": "user", "content": run.dialect.prompts.closing})
-    try:
-        completion = yield from _generate(run.request(run.budget.closing_tokens), closing=True)
-    except EngineError as error:
-        run.turns.append(Turn(len(run.turns), "", error=f"The closing request failed: {error}"))
-        return run.finished("", limit)
+    """Ask once for the answer. Tools stay in the request, for the prefix cache, but no call is run.
+
+    As long as even this is too large for the server, the history loses its last turn.
+    """
+    prompt = {"role": "user", "content": run.dialect.prompts.closing}
+    while True:
+        try:
+            completion = yield from _generate(run.request(run.budget.closing_tokens, prompt), closing=True)
+            break
+        except EngineError as error:
+            if not run.outgrew(error):
+                run.book("", error=f"The closing request failed: {error}")
+                return run.finished("", limit)
+            run.take_back(error)
     run.record(completion)
     return run.finished(run.dialect.closing_answer(completion).text, limit)
 
@@ -158,13 +180,15 @@ class _Run:
     budget: Budget
     clock: Callable[[], float]
     views: list[View]
+    watch: Watch
     sampling: Mapping[str, Any] = field(default_factory=dict)
     messages: list[Message] = field(init=False)
     began: float = field(init=False)
     turns: list[Turn] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     spent: int = 0
-    usage: Usage = field(default_factory=Usage)
+    starts: list[int] = field(default_factory=list)
+    """Where in `messages` each turn of the history begins."""
 
     def __post_init__(self) -> None:
         self.began = self.clock()
@@ -177,20 +201,27 @@ class _Run:
     def turn_tokens(self) -> int:
         return self.budget.turn_tokens(self.spent)
 
-    def request(self, max_tokens: int) -> ChatRequest:
-        return agent_request(self.dialect, self.messages, max_tokens, **self.sampling)
+    def request(self, max_tokens: int, *more: Message) -> ChatRequest:
+        return agent_request(self.dialect, [*self.messages, *more], max_tokens, **self.sampling)
+
+    def outgrew(self, error: EngineError) -> bool:
+        """Whether a request was refused for what the history has grown by, and can shrink again."""
+        return bool(self.starts) and not error.retryable and error.status in TOO_LARGE
+
+    def take_back(self, error: EngineError) -> None:
+        """Drop the last turn from the history, and book that. What the model wrote in it stays on the record."""
+        del self.messages[self.starts.pop() :]
+        self.book("", error=f"Too large with the last turn, which is left out: {error}", usage=Usage(calls=1))
+
+    def book(self, text: str, **fields: Any) -> None:
+        self.turns.append(Turn(len(self.turns), text, **fields))
+        self.watch(self.turns[-1])
 
     def record(self, completion: Completion, **came_back: Any) -> None:
-        """Book a turn: its tokens, and what came back."""
-        self.usage += completion.usage
+        """Book a turn that the model wrote: its tokens, and what came back."""
         self.spent += _generated(completion)
-        turn = Turn(
-            len(self.turns),
-            self.dialect.written(completion),
-            usage=completion.usage,
-            seconds=completion.seconds,
-        )
-        self.turns.append(replace(turn, **came_back))
+        text = self.dialect.written(completion)
+        self.book(text, usage=completion.usage, seconds=completion.seconds, **came_back)
 
     def answer_turn(
         self, completion: Completion, result: ToolResult, call: Call | None = None, seconds: float = 0.0
@@ -211,19 +242,23 @@ class _Run:
             observation=result.text if result.error is None else result.error,
             crops=_crops(result.views, call),
             error=result.error,
+            repairs=call.repairs if call else (),
             tool_seconds=seconds,
         )
 
-    def refuse_repeat(self, completion: Completion) -> None:
+    def refuse_repeat(self, completion: Completion, call: Call) -> None:
         """Under greedy decoding a model can ask for the same part for ever: tell it, and show nothing."""
         notice = self.dialect.prompts.repeated
         self._remember(completion, self.dialect.notice_messages(notice))
-        self.record(completion, observation=notice, error="The same call as before; it was not run again.")
+        error = "The same call as before; it was not run again."
+        self.record(completion, observation=notice, error=error, repairs=call.repairs)
 
     def finished(self, text: str, finish: Finish) -> AgentRun:
-        return AgentRun(text, tuple(self.turns), finish, self.usage, self.clock() - self.began)
+        usage = sum((turn.usage for turn in self.turns), Usage())
+        return AgentRun(text, tuple(self.turns), finish, usage, self.clock() - self.began)
 
     def _remember(self, completion: Completion, answer: Sequence[Message]) -> None:
+        self.starts.append(len(self.messages))
         self.messages += [*self.dialect.assistant_messages(completion), *answer]
 
 

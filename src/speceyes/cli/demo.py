@@ -37,6 +37,7 @@ def demo(
     dialect: options.DialectName = None,
     calibration: options.CalibrationFile = None,
     threshold: options.Threshold = None,
+    k: options.LogprobCount = None,
 ) -> None:
     """Measure SpecEyes against its agent alone and its draft alone, on fresh scenes, and draw what happened."""
     given = {
@@ -47,6 +48,7 @@ def demo(
         "agent.dialect": dialect,
         "gate.calibration": calibration,
         "gate.threshold": threshold,
+        "gate.k": k,
     }
     settings = options.read_settings(config, assignments, given)
     output.check_target(json_target)

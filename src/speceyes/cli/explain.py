@@ -95,6 +95,8 @@ def _turn(turn: Turn, names: Sequence[str]) -> Iterator[RenderableType]:
     took = f"{turn.seconds:.2f} s" + (f" and {turn.tool_seconds:.2f} s for the tool" if turn.tool else "")
     yield _indented(f"turn {turn.index + 1}, {_tokens(turn.usage)}, {took}", style="dim")
     yield _indented(visible(without_tags(turn.text)) or "(nothing)", by=4)
+    if turn.repairs:
+        yield _indented(f"its call was mended: {visible(', '.join(turn.repairs))}", by=4, style="dim")
     for crop in turn.crops:
         left, top, right, bottom = crop.box
         name = names[crop.image] if crop.image < len(names) else f"image {crop.image}"

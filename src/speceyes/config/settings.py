@@ -116,7 +116,7 @@ class DraftSettings(EngineSettings):
     factor: _Count = 32
     """Both sides of a picture are multiples of it: 32 for Qwen3-VL, 28 for Qwen2.5-VL."""
     prompt: _Text | None = None
-    """Follows the question. None: words that ask for the letter of an option or for one word."""
+    """Follows the question. None: words that ask for one word or a short phrase."""
     max_tokens: _Count = 32
     """Longest answer; a draft that reaches it goes to the agent."""
     logprobs: Annotated[int, Field(ge=3)] | None = None

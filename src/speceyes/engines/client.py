@@ -1,8 +1,8 @@
 """One asynchronous client for every model server that speaks OpenAI's chat completions.
 
-It streams (all but one-token requests with tools), so that a cancelled task closes its connection and the server stops generating, and it is
-the one place where a model call is retried. The wire formats stand in `sse`, `assembly` and `logprobs`, the
-errors in `failures`.
+It streams (all but one-token requests with tools), so that a cancelled task closes its connection and the server stops
+generating, and it is the one place where a model call is retried. The wire formats stand in `sse`, `assembly` and
+`logprobs`, the errors in `failures`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -131,7 +131,12 @@ class ChatClient:
             content = json.dumps(request_body(request, self.model), allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise InputError(f"the request cannot be written as JSON: {error}") from error
-        return await self._retrying(lambda progress: self._complete_once(request, content, progress))
+
+        async def once(progress: Progress) -> Completion:
+            completion = await self._complete_once(request, content, progress)
+            return replace(completion, usage=replace(completion.usage, calls=progress.attempt))
+
+        return await self._retrying(once)
 
     async def models(self) -> list[str]:
         """The names of the models that the server offers.

@@ -13,6 +13,7 @@ What differs from llama.cpp's defaults, and why:
 
 from __future__ import annotations
 
+import atexit
 import http.client
 import os
 import time
@@ -26,12 +27,14 @@ import httpx
 from speceyes.engines import llamacpp
 from speceyes.engines.fit import check_model, check_projector
 from speceyes.engines.gguf import read_header
-from speceyes.engines.sockets import hang_up
-from speceyes.errors import ConfigError, EngineError, EngineTimeout
+from speceyes.engines.sockets import end_service
+from speceyes.errors import ConfigError, EngineTimeout
 from speceyes.imaging.resize import PixelLimits
 
 _HTTP_THREADS = 80
 """Each open connection holds a thread of the server, also while it is idle; the client keeps up to 64."""
+_HANG_UP_S = 10.0
+"""llama.cpp looks once a second whether the client of a call that does not stream is still there."""
 
 _ALWAYS: dict[str, Any] = {
     "force_pure_content_parser": True,  # no tool calls and no thoughts taken out of the text, no grammar
@@ -76,7 +79,7 @@ class EmbeddedServer:
         cache_ram_mib: Memory for prompts that were pushed out of their slot, in MiB.
         exact: 32-bit keys and values and plain attention. Without it memory halves, and log-probs move by
             about 1e-2.
-        start_timeout_s: How long the loaded server may take to answer its first health check.
+        start_timeout_s: How long the server may take to be ready once the weights are loaded.
 
     Attributes:
         url: The server's base, without `/v1`.
@@ -127,9 +130,11 @@ class EmbeddedServer:
         # A finalizer also runs at exit, before the interpreter takes itself apart under the server.
         self._finalizer = weakref.finalize(self, _stop, holder, self.url)
         try:
-            _wait_until_healthy(self.url, start_timeout_s)
-        except EngineError:
-            self.close()
+            _wait_until_ready(self.url, start_timeout_s)
+        except EngineTimeout:
+            # Deleted now, it would never end (see there): leave it until exit.
+            self._finalizer.detach()
+            atexit.register(_stop, holder, self.url)
             raise
 
     def __repr__(self) -> str:
@@ -174,14 +179,14 @@ def _image_settings(mmproj: Path | None, limits: PixelLimits | None) -> dict[str
 
 def _stop(holder: list[Any], url: str) -> None:
     """Deleting the server waits, with the interpreter's lock held, for every call in flight: for ever for one
-    that does not stream. Hanging up ends them first."""
+    that does not stream. So all calls are ended first."""
     port = httpx.URL(url).port
     if port is not None:
-        hang_up(port)
+        end_service(port, _HANG_UP_S)
     holder.clear()
 
 
-def _wait_until_healthy(url: str, timeout_s: float) -> None:
+def _wait_until_ready(url: str, timeout_s: float) -> None:
     """Wait until the server's main loop has done something.
 
     `/health` answers before that loop runs, and a server that is deleted before it runs never ends. The metrics

@@ -39,6 +39,10 @@ class LogprobLimit(EngineRefused):
         self.asked = asked
         self.limit = limit
 
+    @property
+    def misconfigured(self) -> bool:
+        return True
+
 
 def from_response(where: str, status: int, headers: Mapping[str, str], body: bytes, *, asked: int = 0) -> EngineError:
     """The error that an HTTP response other than 200 stands for.
@@ -92,8 +96,7 @@ def from_error_object(where: str, payload: Mapping[str, Any]) -> EngineProtocolE
 
 
 def server_message(body: bytes) -> str:
-    """What a server says in an error body, on one line: OpenAI's and other JSON forms, plain text, or
-    HTML."""
+    """What a server says in an error body, on one line: OpenAI's and other JSON forms, plain text, or HTML."""
     text = body.decode("utf-8", "replace").strip()
     try:
         payload = json.loads(text)
@@ -103,8 +106,7 @@ def server_message(body: bytes) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds to wait, from `Retry-After` (a number of seconds or an HTTP date) or `Retry-After-Ms`; else
-    None."""
+    """Seconds to wait, from `Retry-After` (seconds or an HTTP date) or `Retry-After-Ms`; else None."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         value = headers.get(name)
         if value is None:

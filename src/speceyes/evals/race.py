@@ -30,6 +30,14 @@ class Result:
     right: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """One part of the questions: how many, and the wall time that a system took for them."""
+
+    queries: int
+    seconds: float
+
+
 @dataclass(slots=True)
 class Course:
     """What one system did in a race.
@@ -37,10 +45,12 @@ class Course:
     Attributes:
         results: In the order of the samples: as many as there are samples, failures included.
         seconds: Wall time while this system ran, from the first image to the last token.
+        laps: The same, part by part in the order of the samples, so that laps of two systems can be held side by side.
     """
 
     results: list[Result] = field(default_factory=list)
     seconds: float = 0.0
+    laps: list[Lap] = field(default_factory=list)
 
 
 async def race(
@@ -55,16 +65,17 @@ async def race(
     """
     parts = split(samples, len(systems))
     found: dict[SystemName, dict[str, Result]] = {system.name: {} for system in systems}
-    seconds: dict[SystemName, float] = dict.fromkeys(found, 0.0)
+    laps: dict[SystemName, dict[int, Lap]] = {system.name: {} for system in systems}
     for number, order in enumerate(rounds(len(systems), len(parts))):
         for index in order:
-            system, part = systems[index], parts[(number - index) % len(parts)]
+            system, place = systems[index], (number - index) % len(parts)
+            part = parts[place]
             replies, took = await _run(system, part, done)
-            seconds[system.name] += took
+            laps[system.name][place] = Lap(len(part), took)
             for sample, reply in zip(part, replies, strict=True):
                 right = reply.error is None and is_right(reply.text, sample.gold, sample.options)
                 found[system.name][sample.id] = Result(sample, reply, right)
-    return {name: Course([results[sample.id] for sample in samples], seconds[name]) for name, results in found.items()}
+    return {name: _course(results, laps[name], samples) for name, results in found.items()}
 
 
 def split(samples: Sequence[Sample], systems: int) -> list[Sequence[Sample]]:
@@ -77,6 +88,11 @@ def split(samples: Sequence[Sample], systems: int) -> list[Sequence[Sample]]:
 def rounds(systems: int, parts: int) -> list[list[int]]:
     """For every round, the systems' numbers in the order in which they run: each takes its turn to go first."""
     return [[(number + place) % systems for place in range(systems)] for number in range(parts)]
+
+
+def _course(results: Mapping[str, Result], laps: Mapping[int, Lap], samples: Sequence[Sample]) -> Course:
+    ordered = [laps[place] for place in sorted(laps)]
+    return Course([results[sample.id] for sample in samples], sum(lap.seconds for lap in ordered), ordered)
 
 
 async def _run(

@@ -224,8 +224,7 @@ class Calibration(BaseModel):
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as JSON in one step: a reader sees the old file or the new. ConfigError where that
-        fails."""
+        """Write it as JSON in one step: a reader sees the old file or the new. ConfigError where that fails."""
         target = Path(path)
         content = {"format": FORMAT, **self.model_dump(), "digest": self.digest}
         partial = target.with_name(f".{target.name}.{os.getpid()}.part")

@@ -81,7 +81,7 @@ def _identity(x: ArrayLike) -> FloatArray:
     return np.asarray(x, dtype=np.float64)
 
 
-_SPECEYES = "Huang et al., SpecEyes, arXiv 2603.23483"
+_SPECEYES = "the SpecEyes paper"
 
 _ALL = (
     Score(

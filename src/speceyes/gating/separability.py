@@ -4,9 +4,8 @@ For one answer token with the K largest logits l[1] >= l[2] >= ... >= l[K]:
 
     S = (l[1] - mean(l[2..K])) / (std(l[2..K]) + 1e-6)        std over the population, not a sample
 
-Source: Huang et al., "SpecEyes: Accelerating Agentic Multimodal LLMs via Speculative Perception and
-Planning", arXiv 2603.23483. The paper's text takes the mean and the spread over all K; its published code
-leaves the first one out. So do we, and `include_top=True` is the paper's text: there S never exceeds
+Source: the SpecEyes paper. Its text takes the mean and the spread over all K; its published code leaves the
+first one out. So do we, and `include_top=True` is the paper's text: there S never exceeds
 sqrt(K - 1).
 
 S does not change when all logits move by a constant, so log-probs serve as well as logits. It does change

@@ -25,8 +25,7 @@ double a ratio."""
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An area between four edges, x to the right and y down. Edges are finite, left <= right and top <=
-    bottom.
+    """An area between four edges, x to the right and y down. Edges are finite, left <= right and top <= bottom.
 
     Raises:
         BoxError: The edges are not finite or not in order. `parse_box` sorts them first.
@@ -133,8 +132,7 @@ system."""
 def parse_box(value: object) -> Box:
     """The box that a model wrote as [x1, y1, x2, y2], with its corners sorted.
 
-    Numbers may come as strings, one by one (`["10", "10", "50", "50"]`) or as one text (`"[10, 10, 50,
-    50]"`).
+    Numbers may come as strings, one by one (`["10", "10", "50", "50"]`) or as one text (`"[10, 10, 50, 50]"`).
 
     Raises:
         BoxError: Not four numbers, or one of them is not finite. The message is fit for the model to read.

@@ -1,4 +1,4 @@
-"""First looks: each image of a query whole, in the size that a model takes, rendered off the event loop."""
+"""What models are shown, rendered and encoded off the event loop: images whole, and parts of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from speceyes.imaging.decode import DecodedImage
+from speceyes.imaging.geometry import Box
 from speceyes.imaging.resize import PixelLimits, render, view_size
 from speceyes.imaging.view import View
 
@@ -28,9 +29,19 @@ async def look(images: Sequence[DecodedImage], limits: PixelLimits, *, like: Seq
     if like and [view.size for view in like] == wanted:
         return tuple(like)
 
-    def make(index: int) -> View:
-        view = render(images[index], None, limits, image_index=index, jpeg_above=JPEG_ABOVE)
+    return tuple(await asyncio.gather(*(look_closer(image, None, limits, i) for i, image in enumerate(images))))
+
+
+async def look_closer(image: DecodedImage, region: Box | None, limits: PixelLimits, image_index: int) -> View:
+    """A part of an image, or with None all of it, as a model with these limits sees it.
+
+    Raises:
+        ImageError: The part has a shape that the model cannot take.
+    """
+
+    def make() -> View:
+        view = render(image, region, limits, image_index=image_index, jpeg_above=JPEG_ABOVE)
         view.data_url  # noqa: B018 - encode here, in the thread, not later on the event loop
         return view
 
-    return tuple(await asyncio.gather(*(asyncio.to_thread(make, i) for i in range(len(images)))))
+    return await asyncio.to_thread(make)

@@ -152,8 +152,7 @@ def render(
     image_index: int = 0,
     jpeg_above: int | None = None,
 ) -> View:
-    """What a model is shown of an image: the region, cut from the original pixels, resized once, encoded
-    once.
+    """What a model is shown of an image: the region, cut from the original pixels, resized once, encoded once.
 
     Args:
         image: The original.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from speceyes.agents.budget import Budget
 from speceyes.agents.dialects.base import Dialect
-from speceyes.agents.loop import Generate, RunTool, Step, agent_loop
+from speceyes.agents.loop import Generate, RunTool, Step, Watch, agent_loop, unwatched
 from speceyes.engines.client import Engine
 from speceyes.errors import EngineError
 from speceyes.imaging.view import View
@@ -36,13 +36,13 @@ class AgentModel:
         return self.fingerprint or self.engine.model
 
 
-async def fall_back(query: Query, views: Sequence[View], agent: AgentModel) -> AgentRun:
-    """Drive one agent run: the loop says what it wants, this does it.
+async def fall_back(query: Query, views: Sequence[View], agent: AgentModel, *, watch: Watch = unwatched) -> AgentRun:
+    """Drive one agent run: the loop says what it wants, this does it. `watch` is told of each turn.
 
     Raises:
         EngineError: The agent's server failed in a turn that the run cannot do without.
     """
-    steps = agent_loop(query, agent.dialect, agent.budget, views=views)
+    steps = agent_loop(query, agent.dialect, agent.budget, views=views, watch=watch)
     try:
         step = next(steps)
         while True:

@@ -40,8 +40,6 @@ def check_calibration(calibration: Calibration, draft: DraftModel, agent: AgentM
 
 def gate_screening(screening: Screening, calibration: Calibration) -> Verdict | None:
     """Refuse a query of which the agent says that a tool would help. None: a draft may still answer it."""
-    if not calibration.feasible:
-        return Verdict(Reason.INFEASIBLE)
     if screening.help_probability is None:
         return Verdict(Reason.SCREEN_UNREADABLE)
     if screening.help_probability > calibration.screen_threshold:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from speceyes.agents.loop import agent_request
+from speceyes.gating.answers import LOGPROB_CEILING
 from speceyes.imaging.view import View
 from speceyes.phases.fall_back import AgentModel
 from speceyes.types import Completion, Query, Screening
@@ -29,11 +30,16 @@ async def screen(query: Query, views: Sequence[View], agent: AgentModel) -> Scre
 
 
 def read_screening(completion: Completion) -> Screening:
-    """P(yes) and P(no) from the first token's log-probs: every spelling counts, whatever its case or spaces."""
+    """P(yes) and P(no) from the first token's log-probs: every spelling counts, whatever its case or spaces.
+
+    Values that cannot be log-probs make the reply unreadable as a whole: to leave out one word would decide for the
+    other.
+    """
     p = {"yes": 0.0, "no": 0.0}
     for token in completion.tokens[:1]:
+        if any(math.isnan(logprob) or logprob > LOGPROB_CEILING for logprob in token.top_logprobs):
+            break
         for text, logprob in zip(token.top_tokens, token.top_logprobs, strict=False):
-            word = text.strip().casefold()
-            if word in p and logprob <= 0.0 and math.isfinite(logprob):
+            if (word := text.strip().casefold()) in p:
                 p[word] += math.exp(logprob)
     return Screening(min(p["yes"], 1.0), min(p["no"], 1.0), completion.usage, completion.seconds)

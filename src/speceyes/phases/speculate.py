@@ -12,7 +12,7 @@ from speceyes.imaging.resize import PixelLimits
 from speceyes.imaging.view import View
 from speceyes.types import ChatRequest, Draft, Query
 
-PROMPT = "Answer with the letter of an option or with one word."
+PROMPT = "Answer with one word or a short phrase."
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from speceyes.errors import ConfigError
 
 
 class Slots:
-    """A number of slots, given out in the order of asking.
+    """A number of slots, given out in the order of asking, within one event loop at a time.
 
     `async with slots:` waits for a slot and holds it. A task that is cancelled while it waits or works gives its
     place back at once.
@@ -27,11 +27,16 @@ class Slots:
         self.held = 0
         self.waiting = 0
         self._free = asyncio.Semaphore(capacity)
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def __repr__(self) -> str:
         return f"Slots({self.held}/{self.capacity} held, {self.waiting} waiting)"
 
     async def __aenter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            # A semaphore serves one event loop only, and a script may call asyncio.run several times.
+            self._loop, self._free, self.held, self.waiting = loop, asyncio.Semaphore(self.capacity), 0, 0
         self.waiting += 1
         try:
             await self._free.acquire()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 from speceyes.errors import BoxError, ImageError
 from speceyes.imaging.geometry import Box, Coordinates, crop_region, from_original, parse_box, to_original
-from speceyes.imaging.resize import render
+from speceyes.imaging.looks import look_closer
 from speceyes.imaging.view import View
 from speceyes.tools.base import ToolContext, ToolResult
 
@@ -88,12 +87,14 @@ class ZoomTool:
                 raise BoxError(f"{self._name} needs bbox_2d: [x1, y1, x2, y2] {UNITS[self.coordinates]}.")
             region, note = self._region(parse_box(arguments["bbox_2d"]), view, context)
             image = context.images[view.image_index]
-            shown = await asyncio.to_thread(render, image, region, context.limits, image_index=view.image_index)
+            shown = await look_closer(image, region, context.limits, view.image_index)
         except (BoxError, ImageError) as error:
             return ToolResult(error=str(error))
         return ToolResult(note, (shown,))
 
     def _addressed(self, arguments: Mapping[str, Any], views: list[View]) -> View:
+        if not views:
+            raise BoxError("There is no picture to show a part of. Answer from the text.")
         named = arguments.get(INDEX_FIELD)
         if named is None:
             return views[0] if self.address is Address.FIRST else views[-1]

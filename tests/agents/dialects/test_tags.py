@@ -1,6 +1,5 @@
 """Taking a turn apart: thoughts, calls, answers, plain text."""
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -94,13 +93,11 @@ def test_other_tags_for_calls() -> None:
     assert turn.calls[0].value == {"bbox_2d": [0, 0, 1, 1]}
 
 
-def test_a_turn_that_only_repeats_calls_is_read_quickly_and_to_a_limit() -> None:
-    began = time.perf_counter()
+def test_a_turn_that_only_repeats_calls_is_read_to_a_limit() -> None:
     turn = read_turn("<tool_call>{'a': " * 5_000)
     assert len(turn.calls) == MAX_CALLS + 1
     assert turn.plain == ""
     assert boxed(r"\boxed{" * 5_000) is None
-    assert time.perf_counter() - began < 5
 
 
 fragments = st.sampled_from(

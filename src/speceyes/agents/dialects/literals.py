@@ -30,7 +30,7 @@ _PLAIN_LITERAL = re.compile(r"(?:[\s{}\[\](),:]|True|False|None|-?\.?[0-9][0-9._
 """All that may stand outside strings in a Python literal: no operator, prefix or name."""
 
 
-class Unreadable(ValueError):  # noqa: N818 (it reads as what it is)
+class Unreadable(ValueError):
     """No object can be read. The message is one line, fit for a model to read."""
 
 

@@ -1,0 +1,84 @@
+"""The nano models are trained on the words that the product says, and on replies that it reads. Needs no torch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from speceyes.agents.dialects.base import Call, Final
+from speceyes.agents.dialects.deepeyes import PROMPTS, DeepEyes
+from speceyes.engines.nano import NANO_LIMITS
+from speceyes.evals.datasets import seeds
+from speceyes.evals.datasets.samples import Sample, make_samples
+from speceyes.evals.datasets.scenes import COLORS, SIDE
+from speceyes.evals.matching import is_right
+from speceyes.imaging.geometry import Box
+from speceyes.phases.speculate import PROMPT
+from speceyes.types import Completion
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "models" / "nano"))
+
+import cache
+import text
+
+DIALECT = DeepEyes(limits=NANO_LIMITS)
+SAMPLES = make_samples(20, 9)
+
+
+def test_the_words_are_those_of_the_product() -> None:
+    """Who changes one of them must train again, or give the nano pair prompts of its own."""
+    assert (
+        PROMPTS.system,
+        PROMPTS.act,
+        PROMPTS.screen,
+        PROMPTS.reminder,
+    ) == (text.SYSTEM, text.ACT, text.SCREEN, text.REMINDER)
+    assert text.DRAFT == PROMPT
+
+
+def test_the_tool_is_that_of_the_product_with_its_keys_in_order() -> None:
+    (schema,) = DIALECT.tools
+    assert json.dumps(text.TOOL) == json.dumps(schema)
+
+
+def test_a_look_has_the_size_that_the_product_serves() -> None:
+    assert cache.LOOK**2 == NANO_LIMITS.min_pixels == NANO_LIMITS.max_pixels
+
+
+def test_the_splits_are_those_of_the_product() -> None:
+    assert cache.SEEDS == {
+        "train": seeds.TRAINING,
+        "validation": seeds.VALIDATION,
+        "calibration": seeds.CALIBRATION,
+        "test": seeds.TEST,
+    }
+
+
+def test_what_the_draft_learns_to_write_is_a_right_answer() -> None:
+    for sample in SAMPLES:
+        (reply,) = [piece.text for piece in text.draft_answer(sample.asked) if piece.learn]
+        assert is_right(reply.removesuffix("<|im_end|>"), sample.gold, sample.options), sample
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
+def test_what_the_agent_learns_to_write_the_dialect_reads(sample: Sample) -> None:
+    branch = text.agent_run(sample.asked, sample.scene, dict.fromkeys(COLORS, 1))
+    *calls, answer = [
+        DIALECT.parse(Completion(piece.text.removesuffix("<|im_end|>"), "stop")) for piece in branch if piece.learn
+    ]
+    assert isinstance(answer, Final)
+    assert answer.tagged
+    assert is_right(answer.text, sample.gold, sample.options)
+    boxes = []
+    for call in calls:
+        assert isinstance(call, Call)
+        assert call.name in DIALECT.toolbox
+        assert not call.repairs
+        scale = SIDE / cache.LOOK
+        boxes.append(Box(*(edge * scale for edge in call.arguments["bbox_2d"])))
+    assert len(boxes) == len(sample.boxes)
+    for named, sign in zip(boxes, sample.boxes, strict=True):
+        assert named.iou(Box(*sign)) > 0.6, "boxes are in pixels of the first look"

@@ -1,0 +1,96 @@
+"""The models are trained on the very text that the chat template makes of what the product sends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+import text
+from hugging_face import HuggingFaceModel
+from text import Branch
+
+from speceyes.agents.dialects.deepeyes import DeepEyes
+from speceyes.agents.loop import Generate, agent_loop
+from speceyes.engines.nano import NANO_LIMITS, NANO_ZOOM_CONTEXT
+from speceyes.evals.datasets.samples import Sample
+from speceyes.evals.datasets.scenes import COLORS
+from speceyes.evals.matching import is_right
+from speceyes.imaging.view import View
+from speceyes.phases import DraftModel, speculate
+from speceyes.types import AgentRun, ChatRequest, Completion, Finish, Query
+
+pytestmark = pytest.mark.slow
+
+END = "<|im_end|>"
+DIALECT = DeepEyes(limits=NANO_LIMITS, zoom_context=NANO_ZOOM_CONTEXT, zoom_notes=False)
+
+
+def trained(trunk: str, branch: Branch, learned: int) -> str:
+    """The text before the `learned`-th piece that the model learns to write."""
+    at = [i for i, piece in enumerate(branch) if piece.learn][learned]
+    return trunk + "".join(piece.text for piece in branch[:at])
+
+
+class Keeping:
+    """An engine that keeps the request and says nothing of weight."""
+
+    model = "keeping"
+    request: ChatRequest
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        self.request = request
+        return Completion("7", "stop")
+
+
+async def test_the_draft(hf_draft: HuggingFaceModel, samples: list[Sample], first_looks: list[View]) -> None:
+    for sample, view in zip(samples, first_looks, strict=True):
+        engine = Keeping()
+        await speculate(Query(sample.question, (sample.image,)), [view], DraftModel(engine, NANO_LIMITS))
+        expected = trained(text.draft_trunk(), text.draft_answer(sample.asked), 0)
+        assert hf_draft.prompt(engine.request.messages) == expected
+
+
+def test_screening(hf_agent: HuggingFaceModel, samples: list[Sample], first_looks: list[View]) -> None:
+    for sample, view in zip(samples, first_looks, strict=True):
+        query = Query(sample.question, (sample.image,))
+        messages = DIALECT.opening_messages(query, [view], screening=True)
+        expected = trained(text.agent_trunk(), text.screening(sample.asked, sample.scene), 0)
+        assert hf_agent.prompt(messages, DIALECT.tools) == expected
+
+
+def drive(sample: Sample, view: View, replies: Sequence[str]) -> tuple[list[ChatRequest], AgentRun]:
+    """A run of the product's loop and tools in which the agent says this."""
+    steps = agent_loop(Query(sample.question, (sample.image,)), DIALECT, views=[view])
+    requests: list[ChatRequest] = []
+    step = next(steps)
+    try:
+        while True:
+            if isinstance(step, Generate):
+                requests.append(step.request)
+                step = steps.send(Completion(replies[len(requests) - 1], "stop"))
+            else:
+                tool = DIALECT.toolbox[step.call.name]
+                step = steps.send(asyncio.run(tool.run(step.call.arguments, step.context)))
+    except StopIteration as finished:
+        return requests, finished.value
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["stop string removed", "stop string kept"])
+def test_whole_agent_runs(
+    hf_agent: HuggingFaceModel, samples: list[Sample], first_looks: list[View], kept: bool
+) -> None:
+    """The loop, told what the model was taught to write, asks for each turn with the text that came before it."""
+    depths = set()
+    for sample, view in zip(samples, first_looks, strict=True):
+        branch = text.agent_run(sample.asked, sample.scene, dict.fromkeys(COLORS, 1))
+        replies = [piece.text.removesuffix(END) for piece in branch if piece.learn]
+        if not kept:
+            replies = [reply.removesuffix("</tool_call>").removesuffix("</answer>") for reply in replies]
+        requests, run = drive(sample, view, replies)
+        sent = [hf_agent.prompt(request.messages, request.tools) for request in requests]
+        assert sent == [trained(text.agent_trunk(), branch, turn) for turn in range(len(replies))]
+        assert run.finish is Finish.ANSWERED
+        assert is_right(run.text, sample.gold, sample.options)
+        depths.add(run.depth)
+    assert depths == {0, 1, 2}
