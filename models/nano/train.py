@@ -21,14 +21,13 @@ import replicas
 import stages
 import text
 import tokenizer as nano_tokenizer
-import torch
 import vision
 from packing import Encoder
 from tokenizers import Tokenizer
 from torch import nn
 
 HERE = Path(__file__).parent
-STEPS = {"vision": 3500, "draft": 800, "agent": 800}
+STEPS = {"vision": 3500, "draft": 1600, "agent": 800}
 BATCH = {"draft": 12, "agent": 8}
 
 
@@ -61,8 +60,6 @@ def make(work: Path, out: Path, count: int) -> None:
     reader = vision.run(draft.model.visual, scenes, held_out, labels, work, STEPS["vision"])
 
     stages.plant_words(draft, encode)
-    if (work / "warm.pt").exists():
-        draft.load_state_dict(torch.load(work / "warm.pt"))
     draw = stages.sampler(
         "draft",
         encode,
