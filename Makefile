@@ -52,6 +52,9 @@ docs: .venv-docs/.stamp ## Build the documentation into site/
 
 train-nano: .venv-train/.stamp ## Make the nano pair from nothing (hours; resumes where it was broken off)
 	$(TRAIN)/python models/nano/train.py
+	$(TRAIN)/python models/nano/evaluate.py --split calibration --count 800 --records models/nano/work/calibration.jsonl
+	$(TRAIN)/python models/nano/calibrate.py models/nano/work/calibration.jsonl
+	$(TRAIN)/python models/nano/evaluate.py --split test --count 400 --json models/nano/evaluation.json
 
 test-slow: .venv-train/.stamp ## Compare llama.cpp with transformers on the shipped weights
 	$(TRAIN)/python -m pytest -m slow $(PYTEST_ARGS)

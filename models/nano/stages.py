@@ -101,7 +101,7 @@ def train_reply(
     folder: Path,
     evaluate: Callable[[], str],
     rate: float = 1.2e-3,
-    evaluate_every: int = 250,
+    evaluate_every: int = 100000,
 ) -> None:
     """Train a whole model on drawn batches, the vision tower at half the rate.
 
@@ -170,7 +170,8 @@ def agent_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int
         at = {int(t): i for i, t in enumerate(packed.target_at)}
         for (s, b), start in zip(packed.owner, packed.starts, strict=True):
             pieces = batch[s][b]
-            mine = [at[t] for t in sorted(at) if start <= t < start + len(encode(pieces).ids)]
+            end = start + len(encode(pieces).ids)
+            mine = [at[t] for t in range(start, end) if t in at]
             if len(pieces) == 2 and "<think>" not in pieces[1].text:
                 found["screen"].append(float(predicted[mine[0]] == packed.target[mine[0]]))
                 continue

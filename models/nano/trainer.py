@@ -49,7 +49,8 @@ def train(
         state = torch.load(checkpoint)
         modules.load_state_dict(state["modules"])
         optimizer.load_state_dict(state["optimizer"])
-        schedule.load_state_dict(state["schedule"])
+        # only where it was, not how long it was to be: a resumed run may be given another number of steps
+        schedule.load_state_dict({k: state["schedule"][k] for k in ("last_epoch", "_step_count")})
         start = state["step"]
         _say(f"{name}: resume at step {start}")
     replicas.align(modules)
