@@ -72,7 +72,7 @@ class TestExamples:
 
     def test_own_gate(self, tmp_path: Path) -> None:
         said = run(tmp_path, EXAMPLES / "own_gate.py", "4")
-        scores = dict(re.findall(r"^(\w+) +(-?\d.*)$", said, re.MULTILINE))
+        scores = dict(re.findall(r"^(\w+)((?: +-?\d+\.\d+)+)$", said, re.MULTILINE))
         assert {"separability", "margin", "entropy"} <= scores.keys()
         assert all(len(values.split()) == 4 for values in scores.values())
         reasons = re.findall(r"^question \d: '.*' from the (?:draft|agent) \((\w+)\)$", said, re.MULTILINE)

@@ -31,7 +31,7 @@ from speceyes.wiring import nano_calibration_file, open_agent, open_draft
 
 K, SCORE, AGGREGATE = 64, "separability", "min"
 SCREEN_THRESHOLD = 0.5
-SHARES = np.arange(0.30, 1.0001, 0.05)
+SHARES = np.arange(0.40, 1.0001, 0.05)
 """Shares of the screened-in drafts that the thresholds to be tested accept, in the order of testing."""
 
 

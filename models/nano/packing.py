@@ -68,17 +68,20 @@ class Encoder:
         ids: list[int] = []
         view: list[int] = []
         learn: list[bool] = []
+        stress: list[float] = []
         for piece in branch:
             for token in self._ids(piece.text):
                 repeat = IMAGE_TOKENS if token == self.image else 1
                 ids += [token] * repeat
                 view += [piece.view if token == self.image else -1] * repeat
                 learn += [piece.learn] * repeat
+                stress += [piece.stress] * repeat
         positions, end = self._positions(ids)
         learned, tokens = np.array(learn), np.array(ids)
         n = int(learned.sum())
         # a long reply is mostly boilerplate: it must not drown the one token of a short answer
         weight = learned * (self.short_weight if n <= SHORT else 4.0 / (7.0 + n))
+        weight *= np.array(stress)
         weight[tokens == self.end] *= 0.1
         weight[np.isin(tokens, list(self.digits))] *= self.digit_weight
         return Encoded(np.array(ids), positions, np.array(view), weight.astype(np.float32), end)

@@ -101,7 +101,7 @@ def train_reply(
     folder: Path,
     evaluate: Callable[[], str],
     rate: float = 1.2e-3,
-    evaluate_every: int = 100000,
+    evaluate_every: int = 250,
 ) -> None:
     """Train a whole model on drawn batches, the vision tower at half the rate.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cache import LOOK, Scenes
 
@@ -72,6 +72,8 @@ class Piece:
     text: str
     learn: bool = False
     view: int = 0
+    stress: float = 1.0
+    """How many times as much its tokens count."""
 
 
 Branch = list[Piece]
@@ -105,8 +107,7 @@ def listing(rng: random.Random, scene: Scene) -> Branch:
     signs = list(scene.signs)
     rng.shuffle(signs)
     said = [
-        "{} {} at {} {}".format(s.color, s.shape, *cell(s)) + ("" if s.small else f" shows {s.digit}")
-        for s in signs
+        "{} {} at {} {}".format(s.color, s.shape, *cell(s)) + ("" if s.small else f" shows {s.digit}") for s in signs
     ]
     return _reply("List the signs.", "; ".join(said))
 
@@ -174,7 +175,8 @@ def _observation(view: int) -> Piece:
 
 
 def _conclude(question: SceneQuestion, because: str) -> Piece:
-    return _assistant(f"{because} So the answer is {question.answer}.", f"<answer>{question.answer}</answer>")
+    said = _assistant(f"{because} So the answer is {question.answer}.", f"<answer>{question.answer}</answer>")
+    return replace(said, stress=10.0)
 
 
 def _opening(question: SceneQuestion) -> Piece:
@@ -223,17 +225,12 @@ def agent_branches(rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
     shown = [scene.find(color) for color in near]
     branches = [screening(random_question(rng, scene, kind), scene) for kind in rng.sample(list(Kind), 2)]
     axes = [axis for axis in Axis if apart(*shown, axis)]
-    if axes and rng.random() < 0.4:
+    for _ in range(3 if axes else 0):
         rng.shuffle(shown)
         question = ask_position(rng, *shown, rng.choice(axes))
         branches.append(agent_run(_maybe_options(rng, question), scene, near))
-    else:
-        branches += [agent_run(_maybe_options(rng, _ask_details(rng, sign, scene)), scene, near) for sign in shown]
-    # the first turn alone: boxes are the hardest part and need no crop
-    branches += [
-        agent_run(_maybe_options(rng, ask_digit(rng, sign)), scene, {sign.color: 0})[:2]
-        for sign in rng.sample(scene.signs, 2)
-    ]
+    details = [_ask_details(rng, sign, scene) for sign in (*shown, rng.choice(shown))]
+    branches += [agent_run(_maybe_options(rng, question), scene, near) for question in details]
     if rng.random() < 0.3:
         color = rng.choice([c for c in COLORS if scene.find(c) is None])
         branches.append(agent_run(ask_existence(rng, color, rng.choice(SHAPES), scene), scene, near))
@@ -242,7 +239,7 @@ def agent_branches(rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
 
 def _ask_details(rng: random.Random, sign: Sign, scene: Scene) -> SceneQuestion:
     """A question whose answer a closer look at one sign shows."""
-    ask = rng.choice((ask_digit, ask_digit, ask_shape, None))
+    ask = rng.choice((ask_digit, ask_digit, ask_shape, None, None, None))
     if ask is not None:
         return ask(rng, sign)
     shape = sign.shape if rng.random() < 0.5 else rng.choice([s for s in SHAPES if s != sign.shape])

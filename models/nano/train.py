@@ -27,8 +27,8 @@ from tokenizers import Tokenizer
 from torch import nn
 
 HERE = Path(__file__).parent
-STEPS = {"vision": 3500, "draft": 1600, "agent": 400}
-BATCH = {"draft": 12, "agent": 8}
+STEPS = {"vision": 3500, "draft": 1600, "agent": 1200}
+BATCH = {"draft": 12, "agent": 4}
 
 
 def main() -> None:
@@ -73,14 +73,11 @@ def make(work: Path, out: Path, count: int) -> None:
     stages.train_reply("draft", draft, reader, draw, STEPS["draft"], work, check)
 
     agent, encode = stages.grow(draft, special), Encoder(tokenizer, short_weight=0.5, digit_weight=2.0)
-    if (work / "warm-agent.pt").exists():
-        import torch
-        agent.load_state_dict(torch.load(work / "warm-agent.pt"))
     reader = copy.deepcopy(reader)
     reader.tower = agent.model.visual
     draw = stages.sampler("agent", encode, text.agent_trunk(), scenes, labels, text.agent_branches, BATCH["agent"])
     check_agent = lambda: stages.agent_accuracy(agent, encode, held_out)  # noqa: E731
-    stages.train_reply("agent", agent, reader, draw, STEPS["agent"], work, check_agent, rate=1e-3)
+    stages.train_reply("agent", agent, reader, draw, STEPS["agent"], work, check_agent, rate=7e-4)
 
     replicas.first_alone(lambda: export_pair(draft, agent, tokenizer, out))
 

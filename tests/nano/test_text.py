@@ -81,4 +81,7 @@ def test_what_the_agent_learns_to_write_the_dialect_reads(sample: Sample) -> Non
         boxes.append(Box(*(edge * scale for edge in call.arguments["bbox_2d"])))
     assert len(boxes) == len(sample.boxes)
     for named, sign in zip(boxes, sample.boxes, strict=True):
-        assert named.iou(Box(*sign)) > 0.6, "boxes are in pixels of the first look"
+        shared = named.intersect(Box(*sign))
+        assert shared is not None, "boxes are in pixels of the first look"
+        # a small sign in its cell's corner is cut a little; none may lose a third
+        assert shared.area > 0.66 * Box(*sign).area
