@@ -25,10 +25,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from machine import line, machine
-from speceyes.config import FunnelSettings, Settings, load_settings
-from speceyes.evals.demo import Demo, run_demo, stages
+from speceyes.config import Settings, load_settings
+from speceyes.evals.demo import Demo, run_demo_on, stages
 from speceyes.evals.systems import SystemName
-from speceyes.wiring import open_funnel
 
 RATIOS = {
     "speceyes_over_agent": (SystemName.AGENT, SystemName.SPECEYES),
@@ -42,17 +41,9 @@ ORDER = (SystemName.AGENT, SystemName.DRAFT, SystemName.SPECEYES)
 async def run_once(settings: Settings, count: int, seed: int, concurrency: int, bars: Progress) -> Demo:
     """One race on servers of its own."""
     task = bars.add_task(f"{concurrency} at a time", total=sum(stages(count).values()))
-    slots = FunnelSettings(stateless=concurrency, loops=concurrency)
-    async with open_funnel(settings.model_copy(update={"funnel": slots})) as funnel:
-        return await run_demo(
-            funnel.draft,
-            funnel.agent,
-            funnel.calibration,
-            count=count,
-            seed=seed,
-            concurrency=concurrency,
-            progress=lambda stage: bars.advance(task),
-        )
+    return await run_demo_on(
+        settings, count=count, seed=seed, concurrency=concurrency, progress=lambda stage: bars.advance(task)
+    )
 
 
 def figures(concurrency: int, demos: Sequence[Demo]) -> dict[str, Any]:

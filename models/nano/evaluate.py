@@ -63,23 +63,26 @@ class Outcome:
     def right(self, text: str) -> bool:
         return is_right(text, self.question.gold, self.question.options)
 
-    def overlap(self) -> float | None:
-        """Overlap (IoU) of what the first call named with the sign; None where no call was made or was right to be."""
+    def first_crop(self) -> tuple[Box, Box] | None:
+        """The first part that the agent looked at and the sign it was about; None without a crop or a sign."""
         sign = self.scene.find(self.question.targets[0])
         crops = [crop for turn in self.run.turns for crop in turn.crops]
-        if sign is None or not crops:
+        return None if sign is None or not crops else (Box(*crops[0].box), Box(*sign.box))
+
+    def overlap(self) -> float | None:
+        """Overlap (IoU) of the box that the first call named with the sign; None as `first_crop`."""
+        if (found := self.first_crop()) is None:
             return None
-        shown, c = Box(*crops[0].box), 1 + 2 * NANO_ZOOM_CONTEXT
+        shown, sign = found
         x, y = shown.centre
-        across, down = shown.width / c / 2, shown.height / c / 2
-        named = Box(x - across, y - down, x + across, y + down)
-        return named.iou(Box(*sign.box))
+        shares = 2 * (1 + 2 * NANO_ZOOM_CONTEXT)  # the crop's sides over half of the box's
+        across, down = shown.width / shares, shown.height / shares
+        return Box(x - across, y - down, x + across, y + down).iou(sign)
 
     def covered(self) -> bool | None:
-        """Whether the first crop shows the whole sign; None as above."""
-        sign = self.scene.find(self.question.targets[0])
-        crops = [crop for turn in self.run.turns for crop in turn.crops]
-        return None if sign is None or not crops else Box(*crops[0].box).contains(Box(*sign.box))
+        """Whether the first crop shows the whole sign; None as `first_crop`."""
+        found = self.first_crop()
+        return None if found is None else found[0].contains(found[1])
 
 
 def question_of(split: str, i: int) -> tuple[Scene, SceneQuestion]:

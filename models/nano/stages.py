@@ -101,7 +101,6 @@ def train_reply(
     folder: Path,
     evaluate: Callable[[], str],
     rate: float = 1.2e-3,
-    evaluate_every: int = 250,
 ) -> None:
     """Train a whole model on drawn batches, the vision tower at half the rate.
 
@@ -129,7 +128,7 @@ def train_reply(
         steps=steps,
         folder=folder,
         evaluate=evaluate,
-        evaluate_every=evaluate_every,
+        evaluate_every=250,
     )
 
 
@@ -159,7 +158,10 @@ def draft_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int
 
 @torch.no_grad()
 def agent_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int = 96) -> str:
-    """Screening, box digits within two pixels, and final answers, each given what comes before."""
+    """Screening, box digits, and whole closing turns without a wrong token, each token given those before it.
+
+    The answer in its tags only repeats the thought, so it is the closing turn as a whole that shows what was learned.
+    """
     trunk, reply, rng = encode([Piece(text.agent_trunk())]), Reply(model), random.Random(6)
     found: dict[str, list[float]] = defaultdict(list)
     for low in range(0, count, 16):
@@ -178,8 +180,8 @@ def agent_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int
             ok = (predicted[mine] == packed.target[mine]).tolist()
             words = [encode.tokenizer.id_to_token(int(t)) for t in packed.target[mine]]
             if "<answer>" in words:
-                key = f"answer after {sum(w == '<|im_end|>' for w in words) - 1}"
-                found[key].append(float(ok[words.index("<answer>") + 1]))
+                key = f"closing turn after {sum(w == '<|im_end|>' for w in words) - 1}"
+                found[key].append(float(all(ok[-len(encode(pieces[-1:]).ids) :])))
             if "bbox" in words:
                 first = words.index("bbox")
                 last = words.index("label") if "label" in words else len(words)

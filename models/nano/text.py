@@ -115,7 +115,7 @@ def listing(rng: random.Random, scene: Scene) -> Branch:
 def random_question(rng: random.Random, scene: Scene, kind: Kind, options: float = 0.5) -> SceneQuestion:
     question = ask_any(rng, scene, kind) or ask_any(rng, scene, Kind.DIGIT)
     assert question is not None
-    return question.with_options(rng) if rng.random() < options else question
+    return _maybe_options(rng, question, options)
 
 
 def draft_branches(rng: random.Random, scene: Scene) -> list[Branch]:
@@ -246,8 +246,8 @@ def _ask_details(rng: random.Random, sign: Sign, scene: Scene) -> SceneQuestion:
     return ask_existence(rng, sign.color, shape, scene)
 
 
-def _maybe_options(rng: random.Random, question: SceneQuestion) -> SceneQuestion:
-    return question.with_options(rng) if rng.random() < 0.5 else question
+def _maybe_options(rng: random.Random, question: SceneQuestion, share: float = 0.5) -> SceneQuestion:
+    return question.with_options(rng) if rng.random() < share else question
 
 
 def corpus(scenes: Scenes, seed: int = 0) -> Iterator[str]:

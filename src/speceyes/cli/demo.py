@@ -13,8 +13,7 @@ import typer
 from speceyes.cli import options, output
 
 if TYPE_CHECKING:
-    from speceyes.config import Settings
-    from speceyes.evals.demo import Demo, Progress
+    from speceyes.evals.demo import Progress
 
 
 def register(app: typer.Typer) -> None:
@@ -54,32 +53,16 @@ def demo(
     output.check_target(json_target)
 
     from speceyes.cli.demo_report import report
-    from speceyes.evals.demo import make_folder, save_demo
+    from speceyes.evals.demo import make_folder, run_demo_on, save_demo
 
     make_folder(out)
     with _bars(count) as progress:
-        finished = asyncio.run(_run(settings, count, seed, concurrency, progress))
+        finished = asyncio.run(
+            run_demo_on(settings, count=count, seed=seed, concurrency=concurrency, progress=progress)
+        )
     files = save_demo(finished, out)
     output.console(json_target).print(report(finished, files))
     output.write_json(json_target, finished.summary.as_json())
-
-
-async def _run(settings: Settings, count: int, seed: int, concurrency: int, progress: Progress) -> Demo:
-    from speceyes.config import FunnelSettings
-    from speceyes.evals.demo import run_demo
-    from speceyes.wiring import open_funnel
-
-    slots = FunnelSettings(stateless=concurrency, loops=concurrency)
-    async with open_funnel(settings.model_copy(update={"funnel": slots})) as funnel:
-        return await run_demo(
-            funnel.draft,
-            funnel.agent,
-            funnel.calibration,
-            count=count,
-            seed=seed,
-            concurrency=concurrency,
-            progress=progress,
-        )
 
 
 @contextmanager

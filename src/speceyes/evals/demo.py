@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from speceyes.config import FunnelSettings, Settings
 from speceyes.errors import ConfigError, InputError
 from speceyes.evals.datasets.samples import Sample, make_samples
 from speceyes.evals.datasets.seeds import MADE, SPAN
@@ -22,6 +23,7 @@ from speceyes.evals.summary import Summary, summarise
 from speceyes.evals.systems import AgentAlone, DraftAlone, SpecEyes, SystemName
 from speceyes.gating import Calibration
 from speceyes.phases import AgentModel, DraftModel
+from speceyes.wiring import open_funnel
 
 COST_QUERIES = 10
 """Queries for each unloaded cost: the first half of the samples' plan, which is balanced."""
@@ -112,6 +114,29 @@ async def run_demo(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return Demo(courses, summarise(courses, costs, run), choose_tiles(courses, calibration))
+
+
+async def run_demo_on(
+    settings: Settings, *, count: int, seed: int, concurrency: int, progress: Progress = lambda stage: None
+) -> Demo:
+    """`run_demo` on the models and the gate that the settings choose, with slots for `concurrency` queries.
+
+    Raises:
+        ConfigError: The settings cannot be carried out.
+        InputError: As `run_demo`.
+        EngineError: As `run_demo`, or an engine does not start.
+    """
+    slots = FunnelSettings(stateless=concurrency, loops=concurrency)
+    async with open_funnel(settings.model_copy(update={"funnel": slots})) as funnel:
+        return await run_demo(
+            funnel.draft,
+            funnel.agent,
+            funnel.calibration,
+            count=count,
+            seed=seed,
+            concurrency=concurrency,
+            progress=progress,
+        )
 
 
 def stages(count: int) -> dict[str, int]:
