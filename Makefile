@@ -87,7 +87,7 @@ endef
 	@touch $@
 
 .venv/.stamp-dev: .venv/.stamp-base
-	@$(DEV)/python -m pip install --quiet --editable . --group dev
+	@$(DEV)/python -m pip install --quiet --editable ".[evals,gateway,postgres,telemetry]" --group dev
 	@touch $@
 
 .venv-docs/.stamp: pyproject.toml

@@ -1,7 +1,7 @@
 """Render the training scenes once into a memory-mapped file.
 
 Per scene three views of LOOK x LOOK pixels are kept: the first look at the whole scene, and one crop around each of
-two signs, as the zoom tool would return it for a box that is roughly right. Seeds are kept apart by split.
+two signs, as the zoom tool returns it for the box that the agent asks for. Seeds are kept apart by split.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from grid import LOOK, look_box
 from PIL import Image
 from rich.progress import track
 
 from speceyes.evals.datasets.scenes import SIDE, Scene, Sign, draw_scene, make_scene
 
-LOOK = 192
-"""Width and height of every picture that a nano model sees."""
 VIEWS = 3
 
 SEEDS = {"train": 1_000_000, "validation": 2_000_000, "calibration": 3_000_000, "test": 4_000_000}
@@ -52,14 +51,14 @@ class Scenes:
 
 
 def crop_window(rng: random.Random, sign: Sign) -> Window:
-    """A square window around a sign, as wide and as far off as the agent's boxes and the tool's margin make it."""
-    half = max(16.0, sign.radius * rng.uniform(2.2, 3.8))
-    half = min(half, SIDE / 2)
-    x = sign.x + rng.uniform(-0.8, 0.8) * sign.radius
-    y = sign.y + rng.uniform(-0.8, 0.8) * sign.radius
-    left = min(max(x - half, 0.0), SIDE - 2 * half)
-    top = min(max(y - half, 0.0), SIDE - 2 * half)
-    return tuple(float(round(v)) for v in (left, top, left + 2 * half, top + 2 * half))
+    """What the agent's box around a sign shows of the scene; one in four is off, as the agent's own boxes will be."""
+    scale = SIDE / LOOK
+    left, top, right, _ = (v * scale for v in look_box(sign))
+    side = right - left
+    if rng.random() < 0.25:
+        left, top = (v + rng.uniform(-0.15, 0.15) * side for v in (left, top))
+    left, top = (min(max(float(round(v)), 0.0), SIDE - side) for v in (left, top))
+    return left, top, left + side, top + side
 
 
 def render(split: str, count: int, folder: Path, workers: int = 2) -> Scenes:

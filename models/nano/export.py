@@ -15,7 +15,7 @@ import gguf
 import numpy as np
 import tokenizer as nano_tokenizer
 import torch
-from cache import LOOK
+from grid import LOOK
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 from torch import nn

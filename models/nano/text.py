@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from cache import LOOK, Scenes
+from cache import Scenes
+from grid import cell, look_box
 
 from speceyes.evals.datasets.questions import (
     Axis,
@@ -24,7 +25,7 @@ from speceyes.evals.datasets.questions import (
     ask_position,
     ask_shape,
 )
-from speceyes.evals.datasets.scenes import COLORS, SHAPES, SIDE, Scene, Sign
+from speceyes.evals.datasets.scenes import COLORS, SHAPES, Scene, Sign
 
 SYSTEM = "You answer questions about images. A tool can show you a part of an image up close."
 ACT = "Think in <think> tags. Call the tool for what is too small to read. Then answer in <answer> tags."
@@ -120,7 +121,7 @@ def random_question(rng: random.Random, scene: Scene, kind: Kind, options: float
 
 def draft_branches(rng: random.Random, scene: Scene) -> list[Branch]:
     """What the draft learns from one first look."""
-    kinds = [Kind.DIGIT] * 6 + [Kind.SHAPE] * 2 + [Kind.POSITION] * 4 + [Kind.EXISTENCE] * 4
+    kinds = [Kind.DIGIT] * 6 + [Kind.SHAPE] * 2 + [Kind.POSITION] * 4 + [Kind.EXISTENCE] * 5
     branches = [draft_answer(random_question(rng, scene, kind, 0.4)) for kind in kinds]
     branches.append(screening(random_question(rng, scene, rng.choice(list(Kind))), scene))
     return [*branches, listing(rng, scene)]
@@ -129,25 +130,8 @@ def draft_branches(rng: random.Random, scene: Scene) -> list[Branch]:
 # The agent ---------------------------------------------------------------------------------------------------------
 
 
-CELLS = 6
-"""Columns and rows of the grid in which the models name places: one for each token of the first look."""
-
-
-def cell(sign: Sign) -> tuple[int, int]:
-    """Column and row of the sign's centre."""
-    return int(sign.x * CELLS / SIDE), int(sign.y * CELLS / SIDE)
-
-
-def look_box(sign: Sign) -> list[int]:
-    """The part of the first look that the agent asks for: the sign's cell and what the sign may reach beyond it.
-
-    Boxes on the grid follow from what the agent has just said (column, row, size); exact ones are a hard lesson for a
-    model of this size, and a crop that holds the whole sign is all that the next turn needs.
-    """
-    side = 40 if sign.small else 96
-    step = LOOK // CELLS
-    left, top = (min(max(0, at * step + step // 2 - side // 2), LOOK - side) for at in cell(sign))
-    return [left, top, left + side, top + side]
+OPENING, CLOSING = 3.0, 10.0
+"""How many times as much as a tool call the thoughts count that begin and end a run: all else follows from them."""
 
 
 def _call(sign: Sign) -> str:
@@ -163,8 +147,12 @@ def _look_at(sign: Sign) -> str:
     return f"The {sign.color} sign is at column {column}, row {row} and looks {size}. I look closer at it."
 
 
-def _assistant(thought: str, act: str) -> Piece:
-    return Piece(f"<think>{thought}</think>\n{act}<|im_end|>", learn=True)
+def _turn(thought: str, act: str, stress: float) -> Branch:
+    """One reply: the thought counts `stress` times as much as the call in it."""
+    return [
+        Piece(f"<think>{thought}</think>", learn=True, stress=stress),
+        Piece(f"\n{act}<|im_end|>", learn=True),
+    ]
 
 
 def _observation(view: int) -> Piece:
@@ -174,9 +162,9 @@ def _observation(view: int) -> Piece:
     return Piece(text, view=view)
 
 
-def _conclude(question: SceneQuestion, because: str) -> Piece:
-    said = _assistant(f"{because} So the answer is {question.answer}.", f"<answer>{question.answer}</answer>")
-    return replace(said, stress=10.0)
+def _conclude(question: SceneQuestion, because: str, stress: float = CLOSING) -> Piece:
+    said = f"<think>{because} So the answer is {question.answer}.</think>\n<answer>{question.answer}</answer><|im_end|>"
+    return Piece(said, learn=True, stress=stress)
 
 
 def _opening(question: SceneQuestion) -> Piece:
@@ -190,24 +178,16 @@ def agent_run(question: SceneQuestion, scene: Scene, views: dict[str, int]) -> B
         views: Which view shows the sign of a colour up close.
     """
     signs = [sign for color in question.targets if (sign := scene.find(color))]
+    about = _about(question)
     if not signs:
-        color = question.targets[0]
-        because = f"The question is about a {color} {question.asked_shape}. There is no {color} sign in the image."
-        return [_opening(question), _conclude(question, because)]
-    asks = {
-        Kind.DIGIT: f"The question is about the digit of the {signs[0].color} sign.",
-        Kind.SHAPE: f"The question is about the shape of the {signs[0].color} sign.",
-        Kind.EXISTENCE: f"The question is about a {signs[0].color} {question.asked_shape}.",
-        Kind.POSITION: (
-            f"The question is about the place of the {question.targets[0]} sign and the {question.targets[-1]} sign."
-        ),
-    }[question.kind]
-    branch = [_opening(question), _assistant(f"{asks} {_look_at(signs[0])}", _call(signs[0]))]
+        because = f"{about} The {question.targets[0]} sign is not in the image."
+        return [_opening(question), _conclude(question, because, OPENING)]
+    branch = [_opening(question), *_turn(f"{about} {_look_at(signs[0])}", _call(signs[0]), OPENING)]
     if question.kind is Kind.POSITION:
         first, second = signs
         branch += [
             _observation(views[first.color]),
-            _assistant(f"This is the {first.color} sign. {_look_at(second)}", _call(second)),
+            *_turn(f"This is the {first.color} sign. {_look_at(second)}", _call(second), OPENING),
             _observation(views[second.color]),
         ]
         side = {"left": "to the left of", "right": "to the right of"}.get(question.answer, question.answer)
@@ -215,7 +195,21 @@ def agent_run(question: SceneQuestion, scene: Scene, views: dict[str, int]) -> B
     else:
         branch.append(_observation(views[signs[0].color]))
         because = f"The {signs[0].color} sign is a {signs[0].shape} and shows the digit {signs[0].digit}."
+        if question.kind is Kind.EXISTENCE:
+            same = "the same" if question.answer == "yes" else "not the same"
+            because += f" {about[:-1]}, which is {same}."
     return [*branch, _conclude(question, because)]
+
+
+def _about(question: SceneQuestion) -> str:
+    """The question in the agent's words: what it names stands close to what must be looked up."""
+    first, last = question.targets[0], question.targets[-1]
+    return {
+        Kind.DIGIT: f"The question is about the digit of the {first} sign.",
+        Kind.SHAPE: f"The question is about the shape of the {first} sign.",
+        Kind.EXISTENCE: f"The question is about a {first} {question.asked_shape}.",
+        Kind.POSITION: f"The question is about the place of the {first} sign and the {last} sign.",
+    }[question.kind]
 
 
 def agent_branches(rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
@@ -225,25 +219,22 @@ def agent_branches(rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
     shown = [scene.find(color) for color in near]
     branches = [screening(random_question(rng, scene, kind), scene) for kind in rng.sample(list(Kind), 2)]
     axes = [axis for axis in Axis if apart(*shown, axis)]
-    for _ in range(3 if axes else 0):
+    for _ in range(2 if axes else 0):
         rng.shuffle(shown)
         question = ask_position(rng, *shown, rng.choice(axes))
         branches.append(agent_run(_maybe_options(rng, question), scene, near))
-    details = [_ask_details(rng, sign, scene) for sign in (*shown, rng.choice(shown))]
-    branches += [agent_run(_maybe_options(rng, question), scene, near) for question in details]
-    if rng.random() < 0.3:
+    details = [ask_shape(rng, rng.choice(shown))]
+    for sign in shown:
+        details += [ask_digit(rng, sign), ask_existence(rng, sign.color, _asked_shape(rng, sign), scene)]
+    if rng.random() < 0.6:
         color = rng.choice([c for c in COLORS if scene.find(c) is None])
-        branches.append(agent_run(ask_existence(rng, color, rng.choice(SHAPES), scene), scene, near))
-    return branches
+        details.append(ask_existence(rng, color, rng.choice(SHAPES), scene))
+    return branches + [agent_run(_maybe_options(rng, question), scene, near) for question in details]
 
 
-def _ask_details(rng: random.Random, sign: Sign, scene: Scene) -> SceneQuestion:
-    """A question whose answer a closer look at one sign shows."""
-    ask = rng.choice((ask_digit, ask_digit, ask_shape, None, None, None))
-    if ask is not None:
-        return ask(rng, sign)
-    shape = sign.shape if rng.random() < 0.5 else rng.choice([s for s in SHAPES if s != sign.shape])
-    return ask_existence(rng, sign.color, shape, scene)
+def _asked_shape(rng: random.Random, sign: Sign) -> str:
+    """The sign's shape, or as often another one."""
+    return sign.shape if rng.random() < 0.5 else rng.choice([s for s in SHAPES if s != sign.shape])
 
 
 def _maybe_options(rng: random.Random, question: SceneQuestion, share: float = 0.5) -> SceneQuestion:

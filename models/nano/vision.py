@@ -16,7 +16,8 @@ import torch
 import torch.nn.functional as F
 import trainer
 from architecture import CELLS, IMAGE_TOKENS, WIDTH, Vision
-from cache import LOOK, VIEWS, Scenes, dense_labels
+from cache import VIEWS, Scenes, dense_labels
+from grid import LOOK
 from torch import Tensor, nn
 
 from speceyes.evals.datasets.scenes import COLORS, DIGITS, SHAPES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from speceyes.types import Completion
 sys.path.insert(0, str(Path(__file__).parents[2] / "models" / "nano"))
 
 import cache
+import grid
 import text
 
 DIALECT = DeepEyes(limits=NANO_LIMITS)
@@ -45,7 +47,7 @@ def test_the_tool_is_that_of_the_product_with_its_keys_in_order() -> None:
 
 
 def test_a_look_has_the_size_that_the_product_serves() -> None:
-    assert cache.LOOK**2 == NANO_LIMITS.min_pixels == NANO_LIMITS.max_pixels
+    assert grid.LOOK**2 == NANO_LIMITS.min_pixels == NANO_LIMITS.max_pixels
 
 
 def test_the_splits_are_those_of_the_product() -> None:
@@ -66,9 +68,8 @@ def test_what_the_draft_learns_to_write_is_a_right_answer() -> None:
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
 def test_what_the_agent_learns_to_write_the_dialect_reads(sample: Sample) -> None:
     branch = text.agent_run(sample.asked, sample.scene, dict.fromkeys(COLORS, 1))
-    *calls, answer = [
-        DIALECT.parse(Completion(piece.text.removesuffix("<|im_end|>"), "stop")) for piece in branch if piece.learn
-    ]
+    learned = "".join(piece.text for piece in branch if piece.learn)
+    *calls, answer = [DIALECT.parse(Completion(turn, "stop")) for turn in learned.split("<|im_end|>") if turn]
     assert isinstance(answer, Final)
     assert answer.tagged
     assert is_right(answer.text, sample.gold, sample.options)
@@ -77,11 +78,20 @@ def test_what_the_agent_learns_to_write_the_dialect_reads(sample: Sample) -> Non
         assert isinstance(call, Call)
         assert call.name in DIALECT.toolbox
         assert not call.repairs
-        scale = SIDE / cache.LOOK
+        scale = SIDE / grid.LOOK
         boxes.append(Box(*(edge * scale for edge in call.arguments["bbox_2d"])))
     assert len(boxes) == len(sample.boxes)
     for named, sign in zip(boxes, sample.boxes, strict=True):
-        shared = named.intersect(Box(*sign))
-        assert shared is not None, "boxes are in pixels of the first look"
-        # a small sign in its cell's corner is cut a little; none may lose a third
-        assert shared.area > 0.66 * Box(*sign).area
+        assert named.contains(Box(*sign)), "boxes are in pixels of the first look, and hold the whole sign"
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
+def test_the_crops_of_training_are_those_that_the_tool_cuts(sample: Sample) -> None:
+    """A crop that is framed otherwise than the agent's own boxes teaches it pictures that it never meets."""
+    rng = random.Random(sample.id)
+    for sign in sample.scene.signs:
+        windows = [Box(*cache.crop_window(rng, sign)) for _ in range(40)]
+        asked = Box(*(edge * SIDE / grid.LOOK for edge in grid.look_box(sign)))
+        same = [max(abs(a - b) for a, b in zip(w.as_tuple(), asked.as_tuple(), strict=True)) <= 1 for w in windows]
+        assert sum(same) > len(windows) / 2
+        assert all(Box(0, 0, SIDE, SIDE).contains(window) for window in windows)
