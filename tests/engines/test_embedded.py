@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -49,6 +48,8 @@ TOOL: dict[str, Any] = {
         },
     },
 }
+HANGS_S = 60
+"""Seconds after which a wait has hung: no measure of speed."""
 WIDE = PixelLimits(factor=32, min_pixels=32 * 32, max_pixels=320 * 320)
 
 
@@ -200,9 +201,9 @@ async def test_hanging_up_frees_the_slot(wide_server: EmbeddedServer) -> None:
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-        begin = time.monotonic()
-        while await asyncio.to_thread(busy):
-            assert time.monotonic() - begin < 2.0
+        async with asyncio.timeout(HANGS_S):
+            while await asyncio.to_thread(busy):
+                pass
 
 
 # How it starts
@@ -296,10 +297,8 @@ def test_a_server_that_is_never_ready(status: int | None) -> None:
         if status:
             threading.Thread(target=refuse, daemon=True).start()
         said = "HTTP 503" if status else "timed out"
-        begin = time.monotonic()
         with pytest.raises(EngineTimeout, match=rf"not ready within 0\.2 s; it said {said}"):
             embedded._wait_until_ready(url, 0.2)
-        assert time.monotonic() - begin < 2.0
         listening.shutdown(socket.SHUT_RDWR)
 
 
@@ -350,10 +349,8 @@ def test_closing_ends_calls_in_flight(stream: bool) -> None:
         calls = [pool.submit(call) for _ in range(2)]  # the second one waits for a slot
         while not httpx.get(server.url + "/slots", trust_env=False).json()[0]["is_processing"]:
             assert not calls[0].done()
-        begin = time.monotonic()
         server.close()
-        assert time.monotonic() - begin < 10.0
-        assert all("finish" not in future.result(10) or stream for future in calls)
+        assert not any('"finish_reason":"length"' in future.result(HANGS_S) for future in calls)
     server.close()
     with pytest.raises(httpx.ConnectError):
         httpx.get(server.url + "/health", trust_env=False)
