@@ -16,7 +16,7 @@ from speceyes.tools import ToolResult
 from speceyes.types import AgentRun, Completion, Finish, Query, ToolCall, Turn, Usage
 
 ZOOM = "image_zoom_in_tool"
-IMAGE = DecodedImage(Image.new("RGB", (320, 320), "white"), b"", "PNG", "")
+IMAGE = DecodedImage.of_pixels(Image.new("RGB", (320, 320), "white"))
 QUERY = Query("What number?", (IMAGE,))
 DIALECT = make_dialect("deepeyes", limits=QWEN3_VL)
 ANSWER = "<think>Seven.</think>\n<answer>7</answer>"

@@ -20,7 +20,7 @@ def painted(size: tuple[int, int], *targets: tuple[tuple[int, int, int, int], tu
     image = Image.new("RGB", size, "white")
     for box, colour in targets:
         image.paste(colour, box)
-    return DecodedImage(image, b"", "PNG", "")
+    return DecodedImage.of_pixels(image)
 
 
 def limits(factor: int, side: int = 2000) -> PixelLimits:

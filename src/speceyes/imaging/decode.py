@@ -1,7 +1,8 @@
 """From a file's bytes to pixels: upright, RGB, complete, and within limits, or an error that names the image.
 
 Size limits are checked on the header, before anything of the picture is unpacked. Only the first frame is
-ever decoded.
+ever decoded, and an ordinary JPEG only as far as it takes to know that it is whole: its pixels are unpacked when
+somebody looks at them.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from PIL import Image, ImageFile
 
 from speceyes.errors import ImageError
 from speceyes.imaging.frames import count_frames
-from speceyes.imaging.integrity import check_bytes, check_pixels
+from speceyes.imaging.integrity import check_bytes, check_pixels, jpeg_is_surely_whole
 from speceyes.imaging.modes import to_rgb
 
 _MIB = 1024**2
@@ -65,21 +67,42 @@ class DecodedImage:
     """An image as everything after intake uses it.
 
     Attributes:
-        pixels: RGB, orientation applied, no metadata. Treat it as read-only: threads share it.
         source: The original bytes.
         format: Of the file, as Pillow names it: `JPEG`, `PNG`, `WEBP`, ...
         sha256: Hex digest of the original bytes.
+        size: (width, height) in pixels, upright.
+        plain: Whether every decoder makes the same of `source`: 8-bit colour or grey, upright by itself, opaque, one
+            frame, a format of the web. Such bytes may be sent on as they are.
     """
 
-    pixels: Image.Image = field(repr=False, compare=False)
     source: bytes = field(repr=False, compare=False)
     format: str
     sha256: str
+    size: tuple[int, int]
+    plain: bool = False
 
-    @property
-    def size(self) -> tuple[int, int]:
-        """(width, height) in pixels, upright."""
-        return self.pixels.size
+    @classmethod
+    def of_pixels(cls, pixels: Image.Image) -> DecodedImage:
+        """An RGB picture that was made here and has no file."""
+        image = cls(b"", "PNG", hashlib.sha256(pixels.tobytes()).hexdigest(), pixels.size)
+        image.__dict__["pixels"] = pixels
+        return image
+
+    @cached_property
+    def pixels(self) -> Image.Image:
+        """RGB, orientation applied, no metadata. Treat it as read-only: threads share it."""
+        return _unpack(_opened(self.source, self.format))
+
+    def shrunk(self, least: tuple[int, int]) -> Image.Image:
+        """The whole picture, RGB, at a size that is cheap to unpack and not below `least` (width, height).
+
+        A plain JPEG is unpacked at 1/2, 1/4 or 1/8 of its size where that suffices: its format can.
+        """
+        if "pixels" in self.__dict__ or not (self.plain and self.format == "JPEG"):
+            return self.pixels
+        image = _opened(self.source, self.format)
+        image.draft("RGB", least)
+        return self.pixels if image.size == self.size else _unpack(image)
 
 
 def load(path: str | Path, limits: DecodeLimits = DEFAULT_LIMITS) -> DecodedImage:
@@ -118,17 +141,45 @@ def decode(data: bytes, limits: DecodeLimits = DEFAULT_LIMITS, name: str = "imag
         )
     try:
         image = _open(data, limits, name)
-        check_bytes(data, image.format or "")
+        file_format = image.format or ""
+        check_bytes(data, file_format)
+        digest = hashlib.sha256(data).hexdigest()
+        if file_format == "JPEG" and _is_plain(image) and jpeg_is_surely_whole(data):
+            return DecodedImage(data, file_format, digest, image.size, plain=True)
         image.load()
         check_pixels(data, image)
-        pixels = _upright(to_rgb(image), _orientation(image))
+        plain = _is_plain(image)
+        pixels = _unpack(image)
     except ImageError:
         raise
     # Pillow's decoders meet hostile bytes with every kind of exception; the file is at fault in each.
     except Exception as error:
         raise ImageError(f"{name}: the image is damaged or of an unknown kind ({error}).") from error
-    file_format = "JPEG" if image.format == "MPO" else image.format or ""
-    return DecodedImage(pixels, data, file_format, hashlib.sha256(data).hexdigest())
+    decoded = DecodedImage(data, "JPEG" if file_format == "MPO" else file_format, digest, pixels.size, plain)
+    decoded.__dict__["pixels"] = pixels
+    return decoded
+
+
+def _is_plain(image: ImageFile.ImageFile) -> bool:
+    """As `DecodedImage.plain`. A JPEG's header tells; others must be loaded before."""
+    return (
+        image.format in ("JPEG", "PNG", "WEBP")
+        and image.mode in ("RGB", "L")
+        and "transparency" not in image.info
+        and not getattr(image, "is_animated", False)
+        and _orientation(image) == 1
+    )
+
+
+def _opened(data: bytes, image_format: str) -> ImageFile.ImageFile:
+    """A file that `decode` has let pass, opened again."""
+    factory, _ = Image.OPEN[image_format]
+    image: ImageFile.ImageFile = factory(io.BytesIO(data), "")
+    return image
+
+
+def _unpack(image: ImageFile.ImageFile) -> Image.Image:
+    return _upright(to_rgb(image), _orientation(image))
 
 
 def _open(data: bytes, limits: DecodeLimits, name: str) -> ImageFile.ImageFile:

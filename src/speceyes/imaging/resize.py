@@ -154,6 +154,8 @@ def render(
 ) -> View:
     """What a model is shown of an image: the region, cut from the original pixels, resized once, encoded once.
 
+    A whole image that has the size already goes as the bytes that came, where these are `plain`.
+
     Args:
         image: The original.
         region: The part to show in original pixels, or None for all of it. What lies outside the image is cut
@@ -171,6 +173,18 @@ def render(
     if shown is None:
         raise ImageError(f"The region {region} holds no part of the image, which is {width} x {height} pixels.")
     size = view_size(shown.width, shown.height, limits)
-    pixels = image.pixels.resize(size, Image.Resampling.BICUBIC, box=shown.as_tuple(), reducing_gap=_REDUCING_GAP)
+    whole = shown == frame
+    if whole and image.plain and size == image.size:
+        return View(image_index, shown, size, image.source, f"image/{image.format.lower()}")
+    pixels = _resized(image, None if whole else shown, size)
     mime = JPEG if jpeg_above is not None and size[0] * size[1] > jpeg_above else PNG
-    return View(image_index, shown, size, pixels, encode(pixels, mime), mime)
+    return View(image_index, shown, size, encode(pixels, mime), mime)
+
+
+def _resized(image: DecodedImage, shown: Box | None, size: tuple[int, int]) -> Image.Image:
+    """A part of an image, or all of it, at this (width, height)."""
+    if shown is None:
+        # unpacked at twice the size that is wanted, the filter has all that it can use
+        around = image.shrunk((2 * size[0], 2 * size[1]))
+        return around.resize(size, Image.Resampling.BICUBIC, reducing_gap=_REDUCING_GAP)
+    return image.pixels.resize(size, Image.Resampling.BICUBIC, box=shown.as_tuple(), reducing_gap=_REDUCING_GAP)

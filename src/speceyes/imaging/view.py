@@ -25,17 +25,20 @@ class View:
         image_index: Which of the query's images it shows, from 0.
         region: The part that it shows, in pixels of the original image.
         size: (width, height) in pixels of the picture that the model saw.
-        pixels: That picture, RGB. Treat it as read-only: threads share it.
         encoded: The bytes that are sent.
-        mime: Their type, `image/png` or `image/jpeg`.
+        mime: Their type, for example `image/png`.
     """
 
     image_index: int
     region: Box
     size: tuple[int, int]
-    pixels: Image.Image = field(repr=False, compare=False)
     encoded: bytes = field(repr=False)
     mime: str = PNG
+
+    @cached_property
+    def pixels(self) -> Image.Image:
+        """The picture that was sent, unpacked, RGB. Treat it as read-only: threads share it."""
+        return Image.open(io.BytesIO(self.encoded)).convert("RGB")
 
     @cached_property
     def png(self) -> bytes:

@@ -29,7 +29,7 @@ def said(text: str, finish: str = "stop", **fields) -> Completion:
 
 
 def picture(colour: str = "white", size: tuple[int, int] = (64, 64)) -> DecodedImage:
-    return DecodedImage(Image.new("RGB", size, colour), b"", "PNG", "")
+    return DecodedImage.of_pixels(Image.new("RGB", size, colour))
 
 
 def view(colour: str = "white", index: int = 0) -> View:
@@ -296,12 +296,12 @@ def test_a_complete_answer_or_call_counts_even_so() -> None:
     [
         ("<answer>C</answer>", "stop", Final("C")),
         ("<answer>C", "stop", Final("C")),
-        ("<answer>a long sto", "length", Final("a long sto", tagged=False)),
+        ("<answer>a long sto", "length", Final("a long sto", tagged=False, whole=False)),
         (f"It is red. {GOOD}", "stop", Final("It is red.", tagged=False)),
         (GOOD, "stop", Final("", tagged=False)),
         (f"{GOOD}<answer>C</answer>", "stop", Final("C")),
         (READABLE["strict"], "stop", Final("", tagged=False)),
-        ("<think>never ends", "length", Final("", tagged=False)),
+        ("<think>never ends", "length", Final("", tagged=False, whole=False)),
         ("<think>so <answer>C</answer>", "stop", Final("C", tagged=False)),
         (r"\boxed{C}", "stop", Final("C")),
     ],
