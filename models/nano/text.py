@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cache import Scenes
-from grid import cell, look_box
+from grid import cell, look_box, quarter
 
 from speceyes.evals.datasets.questions import (
     Axis,
@@ -143,8 +143,9 @@ def _call(sign: Sign) -> str:
 
 
 def _look_at(sign: Sign) -> str:
-    size, (column, row) = "small" if sign.small else "large", cell(sign)
-    return f"The {sign.color} sign is at column {column}, row {row} and looks {size}. I look closer at it."
+    size, (column, row), (right, bottom) = "small" if sign.small else "large", cell(sign), quarter(sign)
+    part = f"{('top', 'bottom')[bottom]} {('left', 'right')[right]}"
+    return f"The {sign.color} sign is at column {column}, row {row}, {part}, and looks {size}. I look closer at it."
 
 
 def _turn(thought: str, act: str, stress: float) -> Branch:
