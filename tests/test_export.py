@@ -47,17 +47,18 @@ def refused() -> Answer:
 
 def test_the_promised_fields_are_there_and_no_others() -> None:
     record = as_json(refused())
-    assert list(record) == ["answer", "route", "reason", "score", "threshold", "usage", "trace"]
+    assert list(record) == ["answer", "route", "reason", "score", "threshold", "finish", "usage", "trace"]
     assert (record["answer"], record["route"], record["reason"]) == ("8", "agent", "below_threshold")
     assert (record["score"], record["threshold"]) == (2.0, 3.0)
     trace = record["trace"]
     assert list(trace) == [
-        *("version", "query_id", "seconds", "phase_seconds", "screening", "draft", "verdict", "run", "notes")
+        *("version", "query_id", "seconds", "phase_seconds", "screening", "draft", "verdict", "run", "notes"),
+        *("attempts", "images"),
     ]
     assert trace["screening"]["help_probability"] == 0.25
     assert list(trace["draft"]) == ["text", "fault", "tokens", "seconds", "usage"]
     assert trace["draft"]["tokens"][0]["top_logprobs"][1] == {"token": "1", "logprob": -6.0}
-    assert list(trace["run"]) == ["text", "finish", "depth", "turns", "seconds", "usage"]
+    assert list(trace["run"]) == ["text", "finish", "depth", "whole", "turns", "seconds", "usage"]
     assert (trace["run"]["finish"], trace["run"]["depth"]) == ("answered", 1)
     (turn,) = trace["run"]["turns"]
     assert list(turn) == [

@@ -3,16 +3,25 @@
 import asyncio
 import gc
 import hashlib
-import io
 import json
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from PIL import Image
 
+from scripted_funnel import (
+    ANSWER,
+    CALL,
+    IMAGE,
+    THRESHOLD,
+    TORN,
+    agent_script,
+    funnel_over,
+    is_screening,
+    picture,
+    query,
+)
 from speceyes.agents.dialects.deepeyes import DeepEyes
 from speceyes.engines.client import ChatClient
 from speceyes.engines.failures import LogprobLimit
@@ -22,68 +31,12 @@ from speceyes.errors import CalibrationMismatch, EngineError, EngineRefused, Eng
 from speceyes.events import Answered, Cancelled, Decided, Event, Failed, PhaseEnded, TurnEnded
 from speceyes.funnel import Funnel
 from speceyes.gating import Calibration, fingerprint
-from speceyes.imaging.decode import DecodedImage, decode
+from speceyes.imaging.decode import DecodedImage
 from speceyes.imaging.looks import look
 from speceyes.imaging.resize import QWEN2_5_VL
 from speceyes.phases import AgentModel, DraftModel
 from speceyes.phases.speculate import PROMPT
 from speceyes.types import Finish, Query, Reason, Route, Usage
-
-THRESHOLD = Calibration.manual(2.0, k=64)
-CALL = '<think>small</think>\n<tool_call>\n{"name": "image_zoom_in_tool", "arguments": {"bbox_2d": [10, 10, 60, 60]}}'
-ANSWER = "<think>now I see</think>\n<answer>agent says"
-# rivals close by and far away: the spread is as large as the lead
-TORN = [token_reply("B", [("B", -0.7), ("A", -0.701), *((f"~{i}", -1.0 - 19 * (i % 2)) for i in range(62))])]
-
-Script = Callable[[dict[str, Any], int], Outcome | Awaitable[Outcome]]
-
-
-def picture(width: int = 560, height: int = 280) -> DecodedImage:
-    data = io.BytesIO()
-    Image.new("RGB", (width, height), (90, 120, 150)).save(data, "PNG")
-    return decode(data.getvalue())
-
-
-IMAGE = picture()
-
-
-def is_screening(request: dict[str, Any]) -> bool:
-    return request["max_tokens"] == 1
-
-
-def agent_script(helps: float = 0.1, loop: tuple[Outcome, ...] = (Reply(CALL), Reply(ANSWER))) -> Script:
-    """Screens with P(yes) = `helps`; in its loop it gives the outcomes in turn, by the length of the history."""
-    from math import log
-
-    def script(request: dict[str, Any], n: int) -> Outcome:
-        if is_screening(request):
-            top = sorted([("yes", log(helps)), ("no", log(1 - helps))], key=lambda pair: -pair[1])
-            return Reply(tokens=[token_reply(top[0][0], top)], finish_reason="length")
-        turns = sum(message["role"] == "assistant" for message in request["messages"])
-        return loop[min(turns, len(loop) - 1)]
-
-    return script
-
-
-@asynccontextmanager
-async def funnel_over(
-    draft: Any, agent: Any, **options: Any
-) -> AsyncIterator[tuple[Funnel, ScriptedServer, ScriptedServer]]:
-    async with ScriptedServer(draft) as small, ScriptedServer(agent) as large:
-        pool = options.pop("max_connections", 64)
-        a = ChatClient(small.url, "small", retries=0, timeout_s=60, max_connections=pool)
-        b = ChatClient(large.url, "large", retries=0, timeout_s=60, max_connections=pool)
-        async with a, b:
-            calibration = options.pop("calibration", THRESHOLD)
-            yield (
-                Funnel(DraftModel(a, QWEN2_5_VL), AgentModel(b, DeepEyes()), calibration, **options),
-                small,
-                large,
-            )
-
-
-def query(name: str = "q", **fields: Any) -> Query:
-    return Query("What is it?", (IMAGE,), id=name, **fields)
 
 
 async def test_a_sure_draft_is_the_answer_and_the_loop_never_runs() -> None:

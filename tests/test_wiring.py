@@ -15,10 +15,12 @@ from PIL import Image
 
 from speceyes.agents import Prompts, make_dialect
 from speceyes.config import Settings, load_settings
+from speceyes.engines.breaker import CircuitBreaker
 from speceyes.engines.embedded import EmbeddedServer
 from speceyes.engines.nano import NANO_LIMITS, NANO_ZOOM_CONTEXT, nano_files
-from speceyes.engines.scripted import Outcome, Reply, ScriptedServer, token_reply
-from speceyes.errors import CalibrationMismatch, ConfigError, EngineRefused, EngineUnreachable
+from speceyes.engines.scripted import Outcome, Reply, ScriptedServer, Status, token_reply
+from speceyes.errors import CalibrationMismatch, ConfigError, EngineOverloaded, EngineRefused, EngineUnreachable
+from speceyes.events import CircuitChanged, Event
 from speceyes.gating import Calibration
 from speceyes.imaging import decode
 from speceyes.phases import AgentModel, DraftModel
@@ -85,6 +87,37 @@ async def test_a_funnel_over_two_servers_answers(draft: ScriptedServer, agent: S
     assert draft.completions[0].json["model"] == "small"
     assert agent.completions[0].json["model"] == "large"
     assert draft.completions[0].json["top_logprobs"] == 8 + 1
+
+
+async def test_a_service_gets_breakers_a_deadline_and_a_budget_of_retries(draft: ScriptedServer, query: Query) -> None:
+    async with ScriptedServer(Status(503, "down"), models=["large"]) as down:
+        chosen = settings(
+            draft__url=draft.url,
+            agent__url=down.url,
+            agent__retries=2,
+            gate__threshold=2.0,
+            gate__k=8,
+            funnel__retries=1,
+            funnel__deadline_s=50.0,
+            breaker__failures=2,
+            breaker__pause_s=300.0,
+            breaker__max_pause_s=300.0,
+            funnel__draft_when_agent_down_threshold=2.5,
+        )
+        events: list[Event] = []
+        async with open_funnel(chosen, listen=events.append, in_service=True) as funnel:
+            assert funnel.deadline_s == 50
+            with pytest.raises(EngineOverloaded):
+                await funnel.answer(query)
+            assert len(down.completions) == 2 + 1  # screening with the only retry, and the first turn
+            answer = await funnel.answer(query)
+            assert isinstance(funnel.agent.engine, CircuitBreaker)
+            assert 290 < funnel.agent.engine.retry_after_s <= 300
+    assert (answer.text, answer.reason) == ("7", Reason.AGENT_DOWN)
+    assert [event.state for event in events if isinstance(event, CircuitChanged)] == ["open"]
+    laxer = settings(gate__threshold=3.0, gate__k=8, funnel__draft_when_agent_down_threshold=2.5)
+    with pytest.raises(ConfigError, match="draft_when_agent_down_threshold"):
+        make_funnel(laxer, funnel.draft, funnel.agent)
 
 
 async def test_settings_reach_the_requests(draft: ScriptedServer, agent: ScriptedServer, query: Query) -> None:

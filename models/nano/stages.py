@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -181,7 +182,8 @@ def agent_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int
             words = [encode.tokenizer.id_to_token(int(t)) for t in packed.target[mine]]
             if "<answer>" in words:
                 key = f"closing turn after {sum(w == '<|im_end|>' for w in words) - 1}"
-                found[key].append(float(all(ok[-len(encode(pieces[-1:]).ids) :])))
+                closing = list(takewhile(lambda piece: piece.learn, reversed(pieces)))
+                found[key].append(float(all(ok[-len(encode(closing).ids) :])))
             if "bbox" in words:
                 first = words.index("bbox")
                 last = words.index("label") if "label" in words else len(words)

@@ -130,8 +130,10 @@ def draft_branches(rng: random.Random, scene: Scene) -> list[Branch]:
 # The agent ---------------------------------------------------------------------------------------------------------
 
 
-OPENING, CLOSING = 3.0, 10.0
+OPENING, CLOSING = 4.0, 6.0
 """How many times as much as a tool call the thoughts count that begin and end a run: all else follows from them."""
+KEY = 6.0
+"""And how many times as much as those their deciding words."""
 
 
 def _call(sign: Sign) -> str:
@@ -145,15 +147,22 @@ def _call(sign: Sign) -> str:
 def _look_at(sign: Sign) -> str:
     size, (column, row), (right, bottom) = "small" if sign.small else "large", cell(sign), quarter(sign)
     part = f"{('top', 'bottom')[bottom]} {('left', 'right')[right]}"
-    return f"The {sign.color} sign is at column {column}, row {row}, {part}, and looks {size}. I look closer at it."
+    place = f"at column* {column}*, row* {row}*,* {part}*,"
+    return f"The {sign.color} sign is {place} and looks {size}. I look closer at it."
 
 
-def _turn(thought: str, act: str, stress: float) -> Branch:
-    """One reply: the thought counts `stress` times as much as the call in it."""
-    return [
-        Piece(f"<think>{thought}</think>", learn=True, stress=stress),
-        Piece(f"\n{act}<|im_end|>", learn=True),
-    ]
+def _stressed(text: str, stress: float) -> Branch:
+    """Learned text in which the words between stars count `KEY` times as much as the rest: what decides the run.
+
+    Without that, the word that the question asks for is one in a hundred, and the model says what it sees instead.
+    """
+    parts = enumerate(text.split("*"))
+    return [Piece(part, learn=True, stress=stress * (KEY if i % 2 else 1)) for i, part in parts if part]
+
+
+def _turn(thought: str, act: str) -> Branch:
+    """One reply that calls the tool."""
+    return [*_stressed(f"<think>{thought}</think>", OPENING), Piece(f"\n{act}<|im_end|>", learn=True)]
 
 
 def _observation(view: int) -> Piece:
@@ -163,9 +172,11 @@ def _observation(view: int) -> Piece:
     return Piece(text, view=view)
 
 
-def _conclude(question: SceneQuestion, because: str, stress: float = CLOSING) -> Piece:
-    said = f"<think>{because} So the answer is {question.answer}.</think>\n<answer>{question.answer}</answer><|im_end|>"
-    return Piece(said, learn=True, stress=stress)
+def _conclude(question: SceneQuestion, because: str, stress: float = CLOSING) -> Branch:
+    answer = question.answer
+    return _stressed(
+        f"<think>{because} So the answer is {answer}.</think>\n<answer>{answer}</answer><|im_end|>", stress
+    )
 
 
 def _opening(question: SceneQuestion) -> Piece:
@@ -182,24 +193,36 @@ def agent_run(question: SceneQuestion, scene: Scene, views: dict[str, int]) -> B
     about = _about(question)
     if not signs:
         because = f"{about} The {question.targets[0]} sign is not in the image."
-        return [_opening(question), _conclude(question, because, OPENING)]
-    branch = [_opening(question), *_turn(f"{about} {_look_at(signs[0])}", _call(signs[0]), OPENING)]
+        return [_opening(question), *_conclude(question, because, OPENING)]
+    branch = [_opening(question), *_turn(f"{about} {_look_at(signs[0])}", _call(signs[0]))]
     if question.kind is Kind.POSITION:
         first, second = signs
         branch += [
             _observation(views[first.color]),
-            *_turn(f"This is the {first.color} sign. {_look_at(second)}", _call(second), OPENING),
+            *_turn(f"This is the {first.color} sign. {_look_at(second)}", _call(second)),
             _observation(views[second.color]),
         ]
-        side = {"left": "to the left of", "right": "to the right of"}.get(question.answer, question.answer)
-        because = f"This is the {second.color} sign. The {first.color} sign is {side} it."
+        side = {"left": " to the* left* of", "right": " to the* right* of"}.get(
+            question.answer, f"* {question.answer}*"
+        )
+        because = f"This is the {second.color} sign. The {first.color} sign is{side} it."
     else:
         branch.append(_observation(views[signs[0].color]))
-        because = f"The {signs[0].color} sign is a {signs[0].shape} and shows the digit {signs[0].digit}."
+        because = f"The {signs[0].color} sign is a {signs[0].shape} and shows the digit* {signs[0].digit}*."
         if question.kind is Kind.EXISTENCE:
-            same = "the same" if question.answer == "yes" else "not the same"
-            because += f" {about[:-1]}, which is {same}."
-    return [*branch, _conclude(question, because)]
+            same = "* the* same" if question.answer == "yes" else "* not* the same"
+            because += f" {about[:-1]}, which is{same}."
+    return [*branch, *_conclude(question, because)]
+
+
+def _restate(question: SceneQuestion) -> Branch:
+    """Only the first sentence of a run: cheap practice in saying what was asked for."""
+    return [_opening(question), *_stressed(f"<think>{_about(question)}", OPENING)]
+
+
+def _locate(question: SceneQuestion, sign: Sign) -> Branch:
+    """Only the first turn of a run: cheap practice in saying where a sign is."""
+    return [_opening(question), *_turn(f"{_about(question)} {_look_at(sign)}", _call(sign))]
 
 
 def _about(question: SceneQuestion) -> str:
@@ -208,7 +231,7 @@ def _about(question: SceneQuestion) -> str:
     return {
         Kind.DIGIT: f"The question is about the digit of the {first} sign.",
         Kind.SHAPE: f"The question is about the shape of the {first} sign.",
-        Kind.EXISTENCE: f"The question is about a {first} {question.asked_shape}.",
+        Kind.EXISTENCE: f"The question is about a {first}* {question.asked_shape}*.",
         Kind.POSITION: f"The question is about the place of the {first} sign and the {last} sign.",
     }[question.kind]
 
@@ -220,7 +243,7 @@ def agent_branches(rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
     shown = [scene.find(color) for color in near]
     branches = [screening(random_question(rng, scene, kind), scene) for kind in rng.sample(list(Kind), 2)]
     axes = [axis for axis in Axis if apart(*shown, axis)]
-    for _ in range(2 if axes else 0):
+    if axes:
         rng.shuffle(shown)
         question = ask_position(rng, *shown, rng.choice(axes))
         branches.append(agent_run(_maybe_options(rng, question), scene, near))
@@ -230,7 +253,9 @@ def agent_branches(rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
     if rng.random() < 0.6:
         color = rng.choice([c for c in COLORS if scene.find(c) is None])
         details.append(ask_existence(rng, color, rng.choice(SHAPES), scene))
-    return branches + [agent_run(_maybe_options(rng, question), scene, near) for question in details]
+    branches += [agent_run(_maybe_options(rng, question), scene, near) for question in details]
+    branches += [_locate(_maybe_options(rng, ask_digit(rng, sign)), sign) for sign in scene.signs]
+    return branches + [_restate(ask_existence(rng, rng.choice([*COLORS]), rng.choice(SHAPES), scene)) for _ in range(2)]
 
 
 def _asked_shape(rng: random.Random, sign: Sign) -> str:

@@ -9,7 +9,9 @@
     │   └── DatasetError           a benchmark file is missing, damaged or doubled
     └── EngineError            a model server did not give what was asked of it
         ├── EngineUnreachable      no connection, or it broke               retry helps
+        │   └── EngineDown             it failed so often that it was not asked; carries `retry_after`
         ├── EngineTimeout          connected, but too slow                  retry may help
+        │   └── DeadlineExceeded       the query's own time was up, whoever took it
         ├── EngineOverloaded       429 or 503; carries `retry_after`        retry helps
         ├── EngineRefused          any other 4xx: our request is wrong      retry cannot help
         └── EngineProtocolError    a reply that is not what the API says    retry may help
@@ -58,12 +60,18 @@ class EngineError(SpecEyesError):
         message: What was wrong, and where.
         status: HTTP status, when there was a response.
         retry_after: Seconds that the server asked us to wait, when it said so.
+
+    Attributes:
+        attempts: Requests that were sent before this became the outcome; 0 where none was.
+        body: The server's reply as it came, without our key, of a request that was passed on; else b"".
     """
 
     def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.retry_after = retry_after
+        self.attempts = 1
+        self.body = b""
 
     @property
     def misconfigured(self) -> bool:
@@ -77,10 +85,18 @@ class EngineUnreachable(EngineError):
     retryable = True
 
 
+class EngineDown(EngineUnreachable):
+    """The server was not asked, for its last calls failed. `retry_after`: when it will be."""
+
+
 class EngineTimeout(EngineError):
     """The server took longer than the time-out allows."""
 
     retryable = True
+
+
+class DeadlineExceeded(EngineTimeout):
+    """A query was not answered within its deadline, waiting for its turn included. The message says what was done."""
 
 
 class EngineOverloaded(EngineError):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from speceyes.errors import SpecEyesError
+from speceyes.errors import EngineError, SpecEyesError
 from speceyes.types import Answer, Turn, Usage, Verdict
 
 
@@ -24,6 +25,19 @@ class Decided:
 
     query_id: str
     verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class TextStreamed:
+    """The agent writes. What belongs to a tool call is not told, and a `TurnEnded` comes between two turns' thoughts.
+
+    All `answer` texts of a query, joined, are its answer's text to the letter, and none is taken back. A draft is not
+    streamed: it is the answer only when the gate has seen all of it.
+    """
+
+    query_id: str
+    kind: Literal["thought", "answer"]
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +72,27 @@ class Cancelled:
     usage: Mapping[str, Usage] = field(default_factory=dict)
 
 
-Event = PhaseEnded | Decided | TurnEnded | Answered | Failed | Cancelled
+@dataclass(frozen=True, slots=True)
+class CircuitChanged:
+    """The circuit breaker before a model's server opened, tries again, or closed. `error`: what opened it."""
+
+    model: str
+    state: Literal["closed", "open", "half_open"]
+    error: EngineError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Misconfigured:
+    """A server refuses what every query would ask of it (key, model's name, number of log-probs).
+
+    Told at most once a minute for each server.
+    """
+
+    model: str
+    error: EngineError
+
+
+Event = PhaseEnded | Decided | TextStreamed | TurnEnded | Answered | Failed | Cancelled | CircuitChanged | Misconfigured
 Listener = Callable[[Event], None]
 """Is called on the event loop, so it must be quick. What it raises ends the query."""
 

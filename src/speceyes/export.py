@@ -5,6 +5,7 @@
      "reason": "accepted" | ...,     one of `speceyes.types.Reason`
      "score": 3.4 | null,            of the draft; null where there is no confidence, or no draft
      "threshold": 2.9 | null,        what the score was held against; null where it was not
+     "finish": "stop" | "length",     whether a token limit cut the answer
      "usage": USAGE + {"models": {name: USAGE}},     all calls, refused drafts and screening included
      "trace": {
        "version": 1,
@@ -14,8 +15,10 @@
        "screening": null | {"p_yes", "p_no", "help_probability", "seconds", "usage"},
        "draft": null | {"text", "fault", "tokens": [TOKEN], "seconds", "usage"},
        "verdict": null | {"reason", "score", "squashed", "threshold"},
-       "run": null | {"text", "finish", "depth", "turns": [TURN], "seconds", "usage"},
-       "notes": [..]}}
+       "run": null | {"text", "finish", "depth", "whole", "turns": [TURN], "seconds", "usage"},
+       "notes": [..],
+       "attempts": {name: 2},           requests sent to each model, retries and failures included
+       "images": [{"original": [width, height], "agent": [..] | null, "draft": [..] | null}]}}
 
     USAGE = {"prompt_tokens", "completion_tokens", "cached_tokens", "calls"}        null: the server did not say
     TOKEN = {"token", "logprob", "top_logprobs": [{"token", "logprob"}]}            null: not a finite number
@@ -33,7 +36,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from speceyes.types import AgentRun, Answer, Crop, Draft, Screening, Token, Trace, Turn, Usage, Verdict
+from speceyes.types import AgentRun, Answer, Crop, Draft, ImageSizes, Screening, Token, Trace, Turn, Usage, Verdict
 
 VERSION = 1
 """Of the trace's layout. A new one may mean something else by the same field."""
@@ -49,6 +52,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
         "reason": answer.reason.value,
         "score": plain_number(answer.score),
         "threshold": plain_number(verdict.threshold if verdict else None),
+        "finish": answer.finish,
         "usage": {**_usage(total), "models": {plain_text(name): _usage(used) for name, used in trace.usage.items()}},
         "trace": _trace(trace, answer.query_id),
     }
@@ -85,6 +89,8 @@ def _trace(trace: Trace, query_id: str) -> dict[str, Any]:
         "verdict": trace.verdict and _verdict(trace.verdict),
         "run": trace.run and _run(trace.run),
         "notes": [plain_text(note) for note in trace.notes],
+        "attempts": {plain_text(name): count for name, count in trace.attempts.items()},
+        "images": [_sizes(image) for image in trace.images],
     }
 
 
@@ -122,6 +128,7 @@ def _run(run: AgentRun) -> dict[str, Any]:
         "text": plain_text(run.text),
         "finish": run.finish.value,
         "depth": run.depth,
+        "whole": run.whole,
         "turns": [_turn(turn) for turn in run.turns],
         "seconds": _seconds(run.seconds),
         "usage": _usage(run.usage),
@@ -149,6 +156,14 @@ def _crop(crop: Crop) -> dict[str, Any]:
         "box": [round(edge, 2) for edge in crop.box],
         "size": list(crop.size),
         "label": plain_text(crop.label),
+    }
+
+
+def _sizes(image: ImageSizes) -> dict[str, Any]:
+    return {
+        "original": list(image.original),
+        "agent": image.agent and list(image.agent),
+        "draft": image.draft and list(image.draft),
     }
 
 

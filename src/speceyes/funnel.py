@@ -10,21 +10,25 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal, overload
 
-from speceyes.errors import EngineError, SpecEyesError
-from speceyes.events import Answered, Cancelled, Decided, Failed, Listener, ignore
+from speceyes.errors import ConfigError, EngineDown, EngineError, SpecEyesError
+from speceyes.events import Answered, Cancelled, Decided, Event, Failed, Listener, ignore
 from speceyes.gating import Calibration
 from speceyes.imaging.looks import look
-from speceyes.imaging.view import View
 from speceyes.logbook import Logbook
 from speceyes.phases import AgentModel, DraftModel, fall_back, gate, gate_screening, screen, speculate
 from speceyes.phases.gate import check_calibration
-from speceyes.scheduling import Slots
-from speceyes.types import Answer, Query, Reason, Verdict
+from speceyes.scheduling import Slots, deadline
+from speceyes.types import Answer, ChatRequest, Query, Reason, Route, Trace, Verdict
 
 AHEAD = 32
 """Queries of `answer_many` that may wait for an agent loop beside those under way. Each holds its images in memory."""
+
+
+By = Route | Reason | None
+"""Who is to answer, whatever the gate would say; a reason means the agent. None: the funnel decides."""
 
 
 class Funnel:
@@ -37,9 +41,16 @@ class Funnel:
         stateless: How many queries may be in phases I to III at a time.
         loops: How many agent loops may run at a time.
         listen: Is told of everything that happens, as it happens.
+        deadline_s: Seconds that one query may take, waiting included. None: no limit.
+        retries: Retries that all calls of one query together may make. None: as many as their clients do.
+        stand_in_threshold: Least score of a draft that answers where the agent is down (`Reason.AGENT_DOWN`), so
+            unscreened. It cannot be under the calibration's. None: then the query fails.
+        strict: A server that is not set up as it must be is an error. A service that has to go on is not strict: the
+            agent answers then, as for any other fault, and the trace's notes say why.
 
     Raises:
         CalibrationMismatch: The calibration was made for other models, prompts, or another K.
+        ConfigError: The stand-in's threshold is not stricter than the calibration's.
     """
 
     def __init__(
@@ -51,58 +62,161 @@ class Funnel:
         stateless: int = 8,
         loops: int = 8,
         listen: Listener = ignore,
+        deadline_s: float | None = None,
+        retries: int | None = None,
+        stand_in_threshold: float | None = None,
+        strict: bool = True,
     ) -> None:
         check_calibration(calibration, draft, agent)
         self.draft, self.agent, self.calibration = draft, agent, calibration
         self.listen = listen
         self.stateless, self.loops = Slots(stateless), Slots(loops)
+        self.deadline_s, self.retries, self.strict = deadline_s, retries, strict
+        self.stand_in = None if stand_in_threshold is None else _stand_in(calibration, stand_in_threshold)
 
-    async def answer(self, query: Query) -> Answer:
+    async def answer(
+        self, query: Query, *, listen: Listener = ignore, deadline_s: float | None = None, by: By = None
+    ) -> Answer:
         """Answer one query, by the draft if phases I and III agree, else by the agent.
 
         Cancelling the task closes the query's upstream requests at once.
 
+        Args:
+            query: The query.
+            listen: Hears of this query only, beside the funnel's own listener.
+            deadline_s: As the funnel's own, and in its place.
+            by: Who is to answer, whatever the gate would say; or why the agent is. None: the funnel decides.
+
         Raises:
             EngineError: The agent was needed, and its server failed; or a server is not set up as it must be.
+            DeadlineExceeded: The time was up.
         """
-        log = Logbook(query, self.draft.engine.model, self.agent.engine.model, self.listen)
+        log = self._open_book(query, listen)
         try:
-            async with self.stateless:
-                views = await look(query.images, self.agent.dialect.limits)
-                verdict = await self._decide(query, views, log)
-            self.listen(Decided(query.id, verdict))
-            if not verdict.accepted:
-                async with self.loops:
-                    with log.phase("fall_back"):
-                        log.run = await fall_back(query, views, self.agent, watch=log.turn)  # IV
+            async with deadline(self.deadline_s if deadline_s is None else deadline_s, log.story):
+                async with self.stateless:
+                    verdict = await self._decide(query, log, by)
+                log.tell(Decided(query.id, verdict))
+                if not verdict.accepted:
+                    async with self.loops:
+                        with log.phase("fall_back"):
+                            log.run = await fall_back(  # IV
+                                query, log.agent_views, log.agent_model, watch=log.turn, say=log.said
+                            )
         except SpecEyesError as error:
-            self.listen(Failed(query.id, error, log.usage()))
+            log.tell(Failed(query.id, error, log.usage()))
             raise
         except asyncio.CancelledError:
-            self.listen(Cancelled(query.id, log.usage()))
+            log.tell(Cancelled(query.id, log.usage()))
             raise
         answer = log.answer(verdict)
-        self.listen(Answered(answer))
+        log.tell(Answered(answer))
         return answer
 
-    async def _decide(self, query: Query, views: Sequence[View], log: Logbook) -> Verdict:
+    async def decide(
+        self, query: Query, asked: ChatRequest | None = None, *, listen: Listener = ignore, by: By = None
+    ) -> Answer | Trace:
+        """Phases I to III alone, for those who run the agent elsewhere.
+
+        Args:
+            query: The query.
+            asked: The screening request, where the agent is spoken to in words that only the caller knows. None: ours.
+            listen: As for `answer`.
+            by: As for `answer`; a draft that is forced and fails is an error.
+
+        Returns:
+            The draft's answer where it is accepted, else what has been found out, for whoever asks the agent now.
+        """
+        log = self._open_book(query, listen)
+        try:
+            async with self.stateless:
+                verdict = await self._decide(query, log, by, asked)
+        except SpecEyesError as error:
+            log.tell(Failed(query.id, error, log.usage()))
+            raise
+        except asyncio.CancelledError:
+            log.tell(Cancelled(query.id, log.usage()))
+            raise
+        log.tell(Decided(query.id, verdict))
+        if not verdict.accepted:
+            return log.trace(verdict)
+        answer = log.answer(verdict)
+        log.tell(Answered(answer))
+        return answer
+
+    async def _decide(self, query: Query, log: Logbook, by: By, asked: ChatRequest | None = None) -> Verdict:
         """Phases I to III in the paper's order. What fails on the way is a reason to ask the agent."""
-        if not self.calibration.feasible:
-            return Verdict(Reason.INFEASIBLE)  # no draft could pass, so none is asked for
+        if by is Route.DRAFT:
+            return replace(await self._speculate(query, log), reason=Reason.FORCED_DRAFT)
+        if asked is None:
+            log.agent_views = await look(query.images, self.agent.dialect.limits)
+        if (reason := self._no_speculation(query, by)) is not None:
+            return Verdict(reason)
         try:
             with log.phase("screen"):
-                log.screening = await screen(query, views, self.agent)  # I
+                log.screening = await screen(query, log.agent_views, log.agent_model, asked)  # I
         except EngineError as error:
-            return log.survived(error, Reason.SCREEN_FAILED)
+            return await self._without_screening(query, log, error)
         if (refused := gate_screening(log.screening, self.calibration)) is not None:
             return refused
         try:
-            with log.phase("speculate"):
-                views = await look(query.images, self.draft.limits, like=views)
-                log.draft = await speculate(query, views, self.draft)  # II
+            return await self._speculate(query, log)  # II, III
         except EngineError as error:
             return log.survived(error, Reason.DRAFT_FAILED)
-        return gate(log.draft, self.calibration)  # III
+
+    async def _speculate(self, query: Query, log: Logbook, stand_in: Calibration | None = None) -> Verdict:
+        """Phase II, and phase III on what it gives."""
+        with log.phase("speculate"):
+            log.draft_views = await look(query.images, self.draft.limits, like=log.agent_views)
+            log.draft = await speculate(query, log.draft_views, log.draft_model)
+        return gate(log.draft, stand_in or self.calibration)  # the one of this moment: see `use`
+
+    async def _without_screening(self, query: Query, log: Logbook, error: EngineError) -> Verdict:
+        """The agent has not screened. If it is known to be down, and that is wanted, a draft may answer for it."""
+        failed = log.survived(error, Reason.SCREEN_FAILED)
+        if self.stand_in is None or not isinstance(error, EngineDown):
+            return failed
+        try:
+            verdict = await self._speculate(query, log, self.stand_in)
+        except EngineError as no_draft:
+            return log.survived(no_draft, Reason.DRAFT_FAILED)
+        return replace(verdict, reason=Reason.AGENT_DOWN) if verdict.accepted else verdict
+
+    def _no_speculation(self, query: Query, by: By) -> Reason | None:
+        """Why no draft is asked for, where none is."""
+        if by is not None:
+            return by if isinstance(by, Reason) else Reason.FORCED_AGENT
+        if not query.images:
+            return Reason.NO_IMAGE
+        return None if self.calibration.feasible else Reason.INFEASIBLE
+
+    def use(self, calibration: Calibration) -> None:
+        """Gate with another calibration from now on, queries included whose drafts are on their way.
+
+        Raises:
+            CalibrationMismatch: It was made for other models, prompts, or another K.
+        """
+        check_calibration(calibration, self.draft, self.agent)
+        if self.stand_in is not None and self.stand_in.threshold is not None:
+            least = self.stand_in.threshold
+            self.stand_in = _stand_in(calibration, max(least, calibration.threshold or least))
+        self.calibration = calibration
+
+    def _open_book(self, query: Query, listen: Listener) -> Logbook:
+        def tell(event: Event) -> None:
+            self.listen(event)
+            listen(event)
+
+        return Logbook(query, self.draft, self.agent, tell, retries=self.retries, strict=self.strict)
+
+    async def answer_by(
+        self, route: Route, query: Query, *, listen: Listener = ignore, deadline_s: float | None = None
+    ) -> Answer:
+        """Answer one query by the model of one's choice. As `answer`, but a draft that fails is an error.
+
+        The draft's answer is scored all the same, and cut off where its tokens run out (`finish` is "length").
+        """
+        return await self.answer(query, listen=listen, deadline_s=deadline_s, by=route)
 
     @overload
     async def answer_many(
@@ -148,6 +262,24 @@ class Funnel:
     def answer_sync(self, query: Query) -> Answer:
         """`answer` for scripts without an event loop."""
         return asyncio.run(self.answer(query))
+
+
+def _stand_in(calibration: Calibration, threshold: float) -> Calibration | None:
+    """The same score against a higher threshold, which promises nothing. None where nothing can pass anyway."""
+    if calibration.threshold is None:
+        return None
+    if threshold < calibration.threshold:
+        raise ConfigError(
+            f"where the agent is down, a draft must reach at least the calibrated threshold {calibration.threshold:g}: "
+            f"draft_when_agent_down_threshold is {threshold:g}"
+        )
+    return Calibration.manual(
+        threshold,
+        score=calibration.score,
+        k=calibration.k,
+        aggregate=calibration.aggregate,
+        notes="while the agent is down",
+    )
 
 
 def _without_locals(error: SpecEyesError) -> SpecEyesError:

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import starmap, zip_longest
+from typing import Literal
 
+from speceyes.agents.ending import end_answer
+from speceyes.engines.attempts import Attempts, CountedEngine
 from speceyes.errors import EngineError
-from speceyes.events import Listener, PhaseEnded, TurnEnded
-from speceyes.types import AgentRun, Answer, Draft, Query, Reason, Screening, Trace, Turn, Usage, Verdict
+from speceyes.events import Listener, PhaseEnded, TextStreamed, TurnEnded
+from speceyes.imaging.view import View
+from speceyes.phases import AgentModel, DraftModel
+from speceyes.types import (
+    AgentRun,
+    Answer,
+    Draft,
+    ImageSizes,
+    Query,
+    Reason,
+    Screening,
+    Trace,
+    Turn,
+    Usage,
+    Verdict,
+)
 
 
 class Logbook:
@@ -16,64 +35,103 @@ class Logbook:
 
     Args:
         query: The query.
-        draft_model: Name of the draft model, for the sums of tokens.
-        agent_model: Name of the agent.
-        listen: Is told when a phase ends.
+        draft: The draft model.
+        agent: The agent.
+        tell: Hears what happens.
+        retries: Retries that all calls together may make. None: as many as their clients do.
+        strict: Raise errors of the set-up, instead of noting them.
+
+    Attributes:
+        draft_model: The draft model, its calls counted.
+        agent_model: The agent, its calls counted.
+        draft_views: The images as the draft model was shown them, () before that.
+        agent_views: The images as the agent was shown them.
     """
 
-    def __init__(self, query: Query, draft_model: str, agent_model: str, listen: Listener) -> None:
+    def __init__(
+        self,
+        query: Query,
+        draft: DraftModel,
+        agent: AgentModel,
+        tell: Listener,
+        *,
+        retries: int | None = None,
+        strict: bool = True,
+    ) -> None:
         self.query = query
+        self.tell = tell
+        self._attempts = Attempts(retries)
+        self.draft_model = replace(draft, engine=CountedEngine(draft.engine, self._attempts))
+        self.agent_model = replace(agent, engine=CountedEngine(agent.engine, self._attempts))
+        self.draft_views: Sequence[View] = ()
+        self.agent_views: Sequence[View] = ()
         self.screening: Screening | None = None
         self.draft: Draft | None = None
         self.run: AgentRun | None = None
+        self._strict = strict
         self._turns: list[Turn] = []
-        self._models = (draft_model, agent_model)
-        self._listen = listen
         self._began = time.monotonic()
         self._seconds: dict[str, float] = {}
+        self._broken_off = ""
         self._notes: list[str] = []
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Time a phase, also one that fails."""
-        began = time.monotonic()
+        began, self._broken_off = time.monotonic(), name
         try:
             yield
+            self._broken_off = ""
         finally:
             self._seconds[name] = time.monotonic() - began
-            self._listen(PhaseEnded(self.query.id, name, self._seconds[name]))
+            self.tell(PhaseEnded(self.query.id, name, self._seconds[name]))
 
     def turn(self, turn: Turn) -> None:
         """Take down a turn of the agent when it is over: what it cost counts even if the run breaks off."""
         self._turns.append(turn)
-        self._listen(TurnEnded(self.query.id, turn))
+        self.tell(TurnEnded(self.query.id, turn))
+
+    def said(self, kind: Literal["thought", "answer"], text: str) -> None:
+        """Pass on what the agent has just written."""
+        self.tell(TextStreamed(self.query.id, kind, text))
 
     def survived(self, error: EngineError, reason: Reason) -> Verdict:
         """Note an error that sends the query to the agent.
 
         Raises:
-            EngineError: This very one, if every query would meet it: then the agent would do all of the work, and
-                nobody would know.
+            EngineError: This very one, if every query would meet it and the book is strict: then the agent would do
+                all of the work, and nobody would know.
         """
-        if error.misconfigured:
+        if error.misconfigured and self._strict:
             raise error
+        self._broken_off = ""
         self._notes.append(f"{type(error).__name__}: {error}")
         return Verdict(reason)
 
+    def story(self) -> str:
+        """What has been done and what has not, for the error of a query that ran out of time."""
+        parts = [
+            f"{name} took {seconds:.2f} s" + (" and was not finished" if name == self._broken_off else "")
+            for name, seconds in self._seconds.items()
+        ]
+        waited = time.monotonic() - self._began - sum(self._seconds.values())
+        if not self._broken_off:
+            parts.append(f"it waited {waited:.2f} s for its turn")
+        turns = f", after {len(self._turns)} turns of the agent" if self._turns else ""
+        return "; ".join(parts) + turns
+
     def usage(self) -> Mapping[str, Usage]:
         """Tokens by model of all complete calls so far, refused drafts and screening included."""
-        draft, agent = self._models
+        draft, agent = self.draft_model.engine.model, self.agent_model.engine.model
         spent: dict[str, Usage] = {}
         for model, part in ((agent, self.screening), (draft, self.draft), *((agent, turn) for turn in self._turns)):
             if part is not None:
                 spent[model] = spent.get(model, Usage()) + part.usage
         return spent
 
-    def answer(self, verdict: Verdict) -> Answer:
-        """Close the book: the draft's text where the verdict accepted it, else the agent's."""
-        chosen = self.draft if verdict.accepted else self.run
-        assert chosen is not None, "an answer needs an accepted draft or an agent run"
-        trace = Trace(
+    def trace(self, verdict: Verdict) -> Trace:
+        """All that is known by now."""
+        return Trace(
             reason=verdict.reason,
             screening=self.screening,
             draft=self.draft,
@@ -83,5 +141,33 @@ class Logbook:
             phase_seconds=dict(self._seconds),
             usage=self.usage(),
             notes=tuple(self._notes),
+            attempts=dict(self._attempts.made),
+            images=self._sizes(),
         )
-        return Answer(chosen.text, trace, self.query.id)
+
+    def answer(self, verdict: Verdict) -> Answer:
+        """Close the book: the draft's text where the verdict says so, else the agent's."""
+        text, finish = self._final(verdict)
+        return Answer(text, self.trace(verdict), self.query.id, finish)
+
+    def _final(self, verdict: Verdict) -> tuple[str, Literal["stop", "length"]]:
+        """The text to show, and why it ends. A draft's length was its server's business."""
+        wanted = self.query.sampling
+        if verdict.accepted:
+            assert self.draft is not None, "an accepted verdict needs a draft"
+            given, whole = self.draft.text, self.draft.fault is not Reason.TRUNCATED_ANSWER
+            wanted = replace(wanted, max_answer_tokens=None)
+        else:
+            assert self.run is not None, "an answer needs an accepted draft or an agent run"
+            given, whole = self.run.text, self.run.whole
+        text, finish = end_answer(given, wanted)
+        return text, finish if whole or text != given.strip() else "length"
+
+    def _sizes(self) -> tuple[ImageSizes, ...]:
+        agent, draft = _sizes(self.agent_views), _sizes(self.draft_views)
+        originals = [image.size for image in self.query.images]
+        return tuple(starmap(ImageSizes, zip_longest(originals, agent, draft)))
+
+
+def _sizes(views: Sequence[View]) -> list[tuple[int, int]]:
+    return [view.size for view in views]

@@ -9,57 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from speceyes.reasons import Reason as Reason
+from speceyes.reasons import Route as Route
 
 if TYPE_CHECKING:
     from speceyes.imaging.decode import DecodedImage
-
-
-class Route(StrEnum):
-    """Who gave the answer."""
-
-    DRAFT = "draft"
-    AGENT = "agent"
-
-
-class Reason(StrEnum):
-    """Why a query went where it went. One value per query; the route follows from it."""
-
-    ACCEPTED = "accepted"
-    """No tool would help, and the draft's answer stands clearly apart from its rivals."""
-    TOOL_WOULD_HELP = "tool_would_help"
-    """Phase I: the agent expects that a tool would help."""
-    SCREEN_UNREADABLE = "screen_unreadable"
-    """Phase I: the reply carries no probability for yes or for no."""
-    SCREEN_FAILED = "screen_failed"
-    """Phase I: the agent's server did not answer the screening question."""
-    DRAFT_FAILED = "draft_failed"
-    """Phase II: the draft model's server did not answer."""
-    BELOW_THRESHOLD = "below_threshold"
-    """Phase III: the answer's score is under the calibrated threshold."""
-    INFEASIBLE = "infeasible"
-    """Phase III: the calibration found no threshold that carries the guarantee."""
-    EMPTY_ANSWER = "empty_answer"
-    """Phase III, no confidence: the draft has no answer token."""
-    TRUNCATED_ANSWER = "truncated_answer"
-    """Phase III, no confidence: the draft ran into its token limit."""
-    REPETITIVE_ANSWER = "repetitive_answer"
-    """Phase III, no confidence: the draft repeats itself."""
-    LOGPROBS_MISSING = "logprobs_missing"
-    """Phase III, no confidence: the server sent no log-probs, or none for some answer token."""
-    LOGPROBS_TOO_FEW = "logprobs_too_few"
-    """Phase III, no confidence: fewer usable log-probs per token than the calibration's K (or than 3)."""
-    LOGPROBS_MISALIGNED = "logprobs_misaligned"
-    """Phase III, no confidence: the log-probs do not spell the answer's text."""
-    SCORE_UNDEFINED = "score_undefined"
-    """Phase III, no confidence: the score is not a finite number (rivals without any spread)."""
-    SPECULATION_OFF = "speculation_off"
-    """The plan asked the agent at once."""
-
-    @property
-    def route(self) -> Route:
-        """Who answers for this reason."""
-        return Route.DRAFT if self is Reason.ACCEPTED else Route.AGENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +83,8 @@ class ChatRequest:
     seed: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the request body (`tool_choice`, `id_slot`, `allowed_token_ids`, ...)."""
+    max_attempts: int | None = None
+    """Attempts that this call may take, the first one included. None: as many as its client makes. Not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +115,39 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of a reply as it arrives: visible text, or reasoning where the server separates it."""
+
+    text: str = ""
+    reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """What a caller asks of the sampling and of the answer's form.
+
+    The draft and the screening are greedy whatever stands here, since the gate scores the most probable tokens; only
+    the seed reaches them too.
+
+    Attributes:
+        temperature: Of the agent's turns.
+        top_p: Of the agent's turns. None: the server's default.
+        seed: Of all calls.
+        stop: Strings at which the final answer is cut, themselves left out. They do not stop the agent's loop.
+        max_answer_tokens: Length of the visible answer; thoughts and tool calls do not count. The draft is asked for
+            at most so many, and one that is cut by it is not accepted; the agent's answer is cut to it.
+        extra: Further fields of the agent's requests (`presence_penalty`, ...).
+    """
+
+    temperature: float = 0.0
+    top_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    max_answer_tokens: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One question about one or several images.
 
@@ -165,12 +156,14 @@ class Query:
         images: Decoded images, in the order the user gave them.
         system: The user's own system prompt; it reaches both models.
         id: A name for traces and records.
+        sampling: How the agent samples, and where the answer ends.
     """
 
     question: str
     images: tuple[DecodedImage, ...]
     system: str | None = None
     id: str = ""
+    sampling: Sampling = Sampling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +211,8 @@ class Verdict:
 
     @property
     def accepted(self) -> bool:
-        return self.reason is Reason.ACCEPTED
+        """Whether the draft is the answer."""
+        return self.reason.route is Route.DRAFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +274,24 @@ class AgentRun:
     finish: Finish
     usage: Usage = Usage()
     seconds: float = 0.0
+    whole: bool = True
+    """False where a token limit cut the answer."""
 
     @property
     def depth(self) -> int:
         return sum(turn.tool is not None for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSizes:
+    """(width, height) of one image in pixels: as it came, upright, and as each model was shown it.
+
+    None where a model was not shown it.
+    """
+
+    original: tuple[int, int]
+    agent: tuple[int, int] | None = None
+    draft: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,15 +309,22 @@ class Trace:
     """Tokens by model name, refused drafts and screening included."""
     notes: tuple[str, ...] = ()
     """What went differently from normal: errors that were survived, fallback forms that were used."""
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    """Requests sent by model name: retries, and calls that failed, included."""
+    images: tuple[ImageSizes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The final answer to a query, in the form that the question asked for, and how it came about."""
+    """The final answer to a query, in the form that the question asked for, and how it came about.
+
+    `finish` is "length" where a token limit cut the text, else "stop".
+    """
 
     text: str
     trace: Trace
     query_id: str = ""
+    finish: Literal["stop", "length"] = "stop"
 
     @property
     def reason(self) -> Reason:

@@ -35,7 +35,7 @@ def test_json_on_standard_output_is_all_there_is(
 ) -> None:
     result = run("ask", picture, QUESTION, *servers(draft, agent), "--json", "-")
     record = json.loads(result.stdout)
-    assert list(record) == ["answer", "route", "reason", "score", "threshold", "usage", "trace"]
+    assert list(record) == ["answer", "route", "reason", "score", "threshold", "finish", "usage", "trace"]
     assert [record[name] for name in ("answer", "route", "reason", "threshold")] == ["7", "draft", "accepted", 6.0]
     assert set(record["usage"]["models"]) == {"small", "large"}
 

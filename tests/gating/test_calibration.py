@@ -7,11 +7,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from speceyes.engines.nano import nano_files
 from speceyes.errors import CalibrationMismatch, ConfigError
 from speceyes.gating import SCORES, Calibration, fingerprint, squash, unsquash
 from speceyes.gating.calibration import BOUND_FIELDS
+from speceyes.gating.evidence import CertifiedThreshold, Promise, Traffic
 
 PROMPT = fingerprint("You answer from the image.", "Answer:")
+
+
+CERTIFIED = (
+    {
+        "threshold": 8.0,
+        "accepted": 200,
+        "losses": (0, 9),
+        "bounds": (0.015, 0.08),
+        "intervals": ((0, 0.02), (0.02, 0.09)),
+    },
+    {
+        "threshold": 6.5,
+        "accepted": 420,
+        "losses": (3, 20),
+        "bounds": (0.018, 0.07),
+        "intervals": ((0.002, 0.02), (0.03, 0.08)),
+    },
+)
+PROMISES = ({"risk": "excess", "alpha": 0.02}, {"risk": "error", "alpha": 0.1})
+
+
+def certified(**changes):
+    """A calibration of format 2, with two promises and two certified thresholds."""
+    fields = {
+        "promises": tuple(Promise(**promise) for promise in PROMISES),
+        "certified": tuple(CertifiedThreshold(**passed) for passed in CERTIFIED),
+        "risk": 3 / 420,
+        "bound": 0.018,
+        "interval": (0.002, 0.02),
+        "n_tuning": 250,
+        "traffic": Traffic(screened=600, score_edges=(3.0, 5.0), score_counts=(200, 200, 190, 10)),
+    }
+    return made(**{**fields, **changes})
 
 
 def made(**changes):
@@ -50,7 +85,10 @@ def rewrite(path, **changes):
     path.write_text(json.dumps({**content, **changes}))
 
 
-@pytest.mark.parametrize("calibration", [made(), made(threshold=None, accepted=0), Calibration.manual(4.0)])
+@pytest.mark.parametrize(
+    "calibration",
+    [made(), certified(), certified(threshold=None), made(threshold=None, accepted=0), Calibration.manual(4.0)],
+)
 def test_survives_its_file(tmp_path, calibration):
     calibration.save(tmp_path / "gate.json")
     loaded = Calibration.load(tmp_path / "gate.json")
@@ -116,8 +154,76 @@ def test_spaces_and_order_do_not_count_as_edits(tmp_path):
 def test_a_file_of_another_format_is_named_as_such(tmp_path):
     path = tmp_path / "gate.json"
     made().save(path)
-    rewrite(path, format=2)
-    with pytest.raises(ConfigError, match="format 2; this version reads 1"):
+    for other in (0, 3, "2", None, True):
+        rewrite(path, format=other)
+        with pytest.raises(ConfigError, match="this version reads 1 to 2"):
+            Calibration.load(path)
+
+
+def test_what_needs_no_format_2_is_written_as_before(tmp_path):
+    """Byte for byte the digest that files of format 1 hold, so that older files and versions go on."""
+    path = tmp_path / "gate.json"
+    made().save(path)
+    content = json.loads(path.read_text())
+    assert content["format"] == 1
+    assert not {"promises", "certified", "traffic", "interval", "n_tuning"} & set(content)
+    assert Calibration.load(path).digest == content["digest"]
+    certified().save(path)
+    assert json.loads(path.read_text())["format"] == 2
+
+
+def test_the_file_that_comes_with_the_nano_pair_is_read():
+    shipped = nano_files().draft.parent / "calibration.json"
+    assert Calibration.load(shipped).digest == json.loads(shipped.read_text())["digest"]
+
+
+def test_the_evidence_is_that_of_the_threshold():
+    assert certified().evidence.losses == (3, 20)
+    assert certified().evidence == certified().certified[-1]
+    assert made().evidence is None
+
+
+def test_tightening_goes_through_the_certified_thresholds_and_ends_at_none():
+    once = certified().tightened()
+    assert (once.threshold, once.accepted, once.risk, once.bound) == (8.0, 200, 0.0, 0.015)
+    assert once.interval == (0.0, 0.02)
+    assert once.promises == certified().promises
+    twice = once.tightened()
+    assert (twice.threshold, twice.accepted, twice.risk, twice.feasible) == (None, 0, None, False)
+    assert twice.tightened() == twice
+    assert made().tightened().threshold is None
+    assert twice.check(**in_use()) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"threshold": 7.0}, "not among the certified"),
+        ({"alpha": 0.03}, "first promise"),
+        ({"promises": ()}, "nothing that they promise"),
+        ({"promises": (Promise(**PROMISES[0]),)}, "one value for each promise"),
+        ({"promises": (Promise(**PROMISES[0]),) * 2}, "promised twice"),
+        ({"certified": tuple(CertifiedThreshold(**passed) for passed in reversed(CERTIFIED))}, "strictest first"),
+        (
+            {"threshold": 8.0, "certified": (CertifiedThreshold(**{**CERTIFIED[0], "losses": (0, 201)}),)},
+            "loses more than it accepts",
+        ),
+        ({"certified": ({"threshold": 6.5},)}, "certified.0.accepted"),
+        ({"promises": ({"risk": "regret", "alpha": 0.02},)}, "promises.0.risk"),
+    ],
+)
+def test_evidence_that_contradicts_itself(changes, says):
+    with pytest.raises(ConfigError, match=says):
+        certified(**changes)
+
+
+def test_an_edited_certified_threshold_is_noticed(tmp_path):
+    path = tmp_path / "gate.json"
+    certified().save(path)
+    content = json.loads(path.read_text())
+    content["certified"][0]["losses"] = [0, 0]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match="was changed after"):
         Calibration.load(path)
 
 

@@ -10,7 +10,7 @@ from hugging_face import HuggingFaceModel
 
 from speceyes.agents.dialects.deepeyes import DeepEyes
 from speceyes.agents.loop import agent_request
-from speceyes.engines.client import ChatClient
+from speceyes.engines.client import ChatClient, OnDelta
 from speceyes.engines.embedded import EmbeddedServer
 from speceyes.engines.nano import NANO_LIMITS, NANO_ZOOM_CONTEXT
 from speceyes.evals.datasets.samples import Sample
@@ -44,8 +44,8 @@ class Listening:
         self.model = engine.model
         self.asked: list[tuple[ChatRequest, Completion]] = []
 
-    async def complete(self, request: ChatRequest) -> Completion:
-        completion = await self.engine.complete(request)
+    async def complete(self, request: ChatRequest, *, on_delta: OnDelta | None = None) -> Completion:
+        completion = await self.engine.complete(request, on_delta=on_delta)
         self.asked.append((request, completion))
         return completion
 

@@ -12,6 +12,7 @@ from text import Branch
 
 from speceyes.agents.dialects.deepeyes import DeepEyes
 from speceyes.agents.loop import Generate, agent_loop
+from speceyes.engines.client import OnDelta
 from speceyes.engines.nano import NANO_LIMITS, NANO_ZOOM_CONTEXT
 from speceyes.evals.datasets.samples import Sample
 from speceyes.evals.datasets.scenes import COLORS
@@ -38,7 +39,7 @@ class Keeping:
     model = "keeping"
     request: ChatRequest
 
-    async def complete(self, request: ChatRequest) -> Completion:
+    async def complete(self, request: ChatRequest, *, on_delta: OnDelta | None = None) -> Completion:
         self.request = request
         return Completion("7", "stop")
 

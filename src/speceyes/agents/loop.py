@@ -109,7 +109,7 @@ def agent_loop(
         action = dialect.parse(completion)
         if isinstance(action, Final):
             run.record(completion)
-            return run.finished(action.text, Finish.ANSWERED if action.tagged else Finish.UNTAGGED)
+            return run.finished(action, Finish.ANSWERED if action.tagged else Finish.UNTAGGED)
         yield from _observe(run, completion, action)
     return (yield from _close(run, limit))
 
@@ -165,10 +165,10 @@ def _close(run: _Run, limit: Finish) -> Generator[Step, Reply, AgentRun]:
         except EngineError as error:
             if not run.outgrew(error):
                 run.book("", error=f"The closing request failed: {error}")
-                return run.finished("", limit)
+                return run.finished(Final(""), limit)
             run.take_back(error)
     run.record(completion)
-    return run.finished(run.dialect.closing_answer(completion).text, limit)
+    return run.finished(run.dialect.closing_answer(completion), limit)
 
 
 @dataclass(slots=True)
@@ -253,9 +253,9 @@ class _Run:
         error = "The same call as before; it was not run again."
         self.record(completion, observation=notice, error=error, repairs=call.repairs)
 
-    def finished(self, text: str, finish: Finish) -> AgentRun:
+    def finished(self, final: Final, finish: Finish) -> AgentRun:
         usage = sum((turn.usage for turn in self.turns), Usage())
-        return AgentRun(text, tuple(self.turns), finish, usage, self.clock() - self.began)
+        return AgentRun(final.text, tuple(self.turns), finish, usage, self.clock() - self.began, final.whole)
 
     def _remember(self, completion: Completion, answer: Sequence[Message]) -> None:
         self.starts.append(len(self.messages))

@@ -1,6 +1,7 @@
 """The `speceyes` command: its sub-commands put together, and what becomes of errors.
 
-Exit codes: 0 done, 1 a model server failed, 2 wrong input or configuration, 130 interrupted.
+Exit codes: 0 done, 1 a model server failed, 2 wrong input or configuration, 3 a calibration proved no threshold, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,21 @@ from typer.core import TyperGroup
 from speceyes.cli.output import visible
 from speceyes.errors import ConfigError, InputError, SpecEyesError
 
-COMMANDS = ("ask", "demo", "score", "probe", "models", "data")
+COMMANDS = (
+    "ask",
+    "serve",
+    "demo",
+    "score",
+    "probe",
+    "models",
+    "data",
+    "record",
+    "sweep",
+    "calibrate",
+    "audit",
+    "keys",
+    "requests",
+)
 """In the order of the help. Each is a module of this package."""
 
 ENGINE_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130

@@ -25,14 +25,15 @@ Assignments = Annotated[
 ]
 DraftUrl = Annotated[
     str | None,
-    typer.Option("--draft-url", metavar="URL", help="Server of the draft model.", rich_help_panel=_MODELS),
+    typer.Option("--draft-url", "--draft", metavar="URL", help="Server of the draft model.", rich_help_panel=_MODELS),
 ]
 DraftName = Annotated[
     str | None,
     typer.Option("--draft-model", metavar="NAME", help="Its name there; not needed for one.", rich_help_panel=_MODELS),
 ]
 AgentUrl = Annotated[
-    str | None, typer.Option("--agent-url", metavar="URL", help="Server of the agent.", rich_help_panel=_MODELS)
+    str | None,
+    typer.Option("--agent-url", "--agent", metavar="URL", help="Server of the agent.", rich_help_panel=_MODELS),
 ]
 AgentName = Annotated[
     str | None,
@@ -63,6 +64,12 @@ _FLAGS = {
     "gate.calibration": "--calibration",
     "gate.threshold": "--threshold",
     "gate.k": "--k",
+    "draft.logprobs": "--k",
+    "serve.host": "--host",
+    "serve.port": "--port",
+    "serve.allow_unauthenticated": "--allow-unauthenticated",
+    "access.keys_file": "--api-key-file",
+    "fetch.enabled": "--fetch-images",
 }
 
 

@@ -1,25 +1,41 @@
 """Configuration: frozen, checked once, from flags over the environment over a file over the defaults."""
 
 from speceyes.config.settings import (
+    AccessSettings,
     AgentSettings,
+    BreakerSettings,
     DraftSettings,
     EngineSettings,
+    FetchSettings,
     FunnelSettings,
     GateSettings,
     ImageSettings,
+    ObserveSettings,
+    ServeSettings,
     Settings,
+    StoreSettings,
+    TransparentSettings,
 )
 from speceyes.config.sources import CONFIG_FILE, ENV_PREFIX, load_settings
+from speceyes.config.trust import TrustSettings
 
 __all__ = [
     "CONFIG_FILE",
     "ENV_PREFIX",
+    "AccessSettings",
     "AgentSettings",
+    "BreakerSettings",
     "DraftSettings",
     "EngineSettings",
+    "FetchSettings",
     "FunnelSettings",
     "GateSettings",
     "ImageSettings",
+    "ObserveSettings",
+    "ServeSettings",
     "Settings",
+    "StoreSettings",
+    "TransparentSettings",
+    "TrustSettings",
     "load_settings",
 ]

@@ -155,7 +155,7 @@ def _from_overrides(overrides: Mapping[str, Any], names: Mapping[str, str]) -> S
 
 def _flat(overrides: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in overrides.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and "." not in name:
             yield from ((f"{name}.{key}", inner) for key, inner in value.items())
         else:
             yield name, value

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from speceyes.engines import failures
 from speceyes.engines.logprobs import parse_entries
 from speceyes.errors import EngineProtocolError, EngineUnreachable
-from speceyes.types import Completion, ToolCall, Usage
+from speceyes.types import Completion, Delta, ToolCall, Usage
 
 
 @dataclass(slots=True)
@@ -29,18 +29,22 @@ class Assembly:
         where: Which server, for messages.
         k: How many log-probs a token to keep; None keeps what the server sends.
         begin: `time.perf_counter()` when the request was sent.
+        on_delta: Is told each piece of text and reasoning.
 
     Attributes:
         started: A generated token has arrived.
         finish_reason: What the server gave as the reason for the end, "" before that.
     """
 
-    def __init__(self, where: str, *, k: int | None, begin: float) -> None:
+    def __init__(
+        self, where: str, *, k: int | None, begin: float, on_delta: Callable[[Delta], None] | None = None
+    ) -> None:
         self.started = False
         self.finish_reason = ""
         self._where = where
         self._k = k
         self._begin = begin
+        self._on_delta = on_delta
         self._first_token_s: float | None = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -128,6 +132,8 @@ class Assembly:
         calls = part.get("tool_calls")
         self._text.append(text)
         self._reasoning.append(thought)
+        if self._on_delta is not None and (text or thought):
+            self._on_delta(Delta(text, thought))
         if isinstance(entries, list):
             self._entries.extend(entries)
         if isinstance(calls, list):

@@ -8,13 +8,13 @@ generating, and it is the one place where a model call is retried. The wire form
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -23,17 +23,20 @@ import httpx
 from speceyes.engines import failures
 from speceyes.engines.assembly import Assembly, read_json
 from speceyes.engines.sse import DONE, EventStream
-from speceyes.engines.wire import api_base, is_loopback, request_body
+from speceyes.engines.trace_context import upstream_headers
+from speceyes.engines.wire import api_base, is_loopback, request_content
 from speceyes.errors import (
     ConfigError,
     EngineError,
     EngineProtocolError,
     EngineTimeout,
-    InputError,
 )
-from speceyes.types import ChatRequest, Completion
+from speceyes.types import ChatRequest, Completion, Delta
 
 T = TypeVar("T")
+
+OnDelta = Callable[[Delta], None]
+"""Is told each piece of a reply's text as it arrives, on the event loop. What it raises ends the call."""
 
 MAX_WAIT_S = 20.0
 """A server that asks for a longer pause than this is not waited for: its error goes to the caller at once."""
@@ -49,14 +52,15 @@ class Engine(Protocol):
     def model(self) -> str:
         """The name by which the server knows the model."""
 
-    async def complete(self, request: ChatRequest) -> Completion:
-        """Ask for one chat completion."""
+    async def complete(self, request: ChatRequest, *, on_delta: OnDelta | None = None) -> Completion:
+        """Ask for one chat completion; `on_delta` hears its text meanwhile. A retry never repeats what it has heard."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a call has come: which attempt runs, and whether the server has begun to generate in it."""
+    """How far a call has come: which attempt of how many runs, and whether the server generates in it."""
 
+    most: int
     attempt: int = 1
     started: bool = False
 
@@ -117,26 +121,25 @@ class ChatClient:
     def __repr__(self) -> str:
         return f"ChatClient({str(httpx.URL(self.url).copy_with(userinfo=b''))!r}, model={self.model!r})"
 
-    async def complete(self, request: ChatRequest) -> Completion:
+    async def complete(self, request: ChatRequest, *, on_delta: OnDelta | None = None) -> Completion:
         """Ask for one chat completion and wait for all of it.
 
         Cancelling the awaiting task closes the connection, which makes the server stop.
+
+        Args:
+            request: What to ask for.
+            on_delta: Is told each piece of text and of separated reasoning as it arrives; of a reply that does not
+                stream, all of it at once. The pieces, joined, are the completion's `text` and `reasoning`.
 
         Raises:
             InputError: The request cannot be written as JSON.
             EngineError: The subclass says what went wrong; `failures.LogprobLimit` where K is above the
                 server's limit.
         """
-        try:
-            content = json.dumps(request_body(request, self.model), allow_nan=False).encode()
-        except (TypeError, ValueError) as error:
-            raise InputError(f"the request cannot be written as JSON: {error}") from error
-
-        async def once(progress: Progress) -> Completion:
-            completion = await self._complete_once(request, content, progress)
-            return replace(completion, usage=replace(completion.usage, calls=progress.attempt))
-
-        return await self._retrying(once)
+        content = request_content(request, self.model)
+        # Not a closure: the frames of an error that is kept would hold on to it, and it to the listener.
+        once = partial(self._complete_once, request, content, on_delta)
+        return await self._retrying(once, request.max_attempts)
 
     async def models(self) -> list[str]:
         """The names of the models that the server offers.
@@ -160,8 +163,9 @@ class ChatClient:
     ) -> None:
         await self.aclose()
 
-    async def _retrying(self, once: Callable[[Progress], Awaitable[T]]) -> T:
-        progress = Progress()
+    async def _retrying(self, once: Callable[[Progress], Awaitable[T]], most: int | None = None) -> T:
+        allowed = self.retries + 1
+        progress = Progress(allowed if most is None else min(allowed, most))
         deadline = time.monotonic() + self.timeout_s
         try:
             async with asyncio.timeout(self.timeout_s) as limit:
@@ -170,6 +174,7 @@ class ChatClient:
                         return await once(progress)
                     except EngineError as error:
                         self._scrub(error)
+                        error.attempts = progress.attempt
                         wait = self._pause(error, progress)
                         if wait is None or time.monotonic() + wait >= deadline:
                             raise
@@ -180,18 +185,28 @@ class ChatClient:
                 raise
             came = "the answer was begun but not complete" if progress.started else "no token had arrived"
             limit_s = f"within {self.timeout_s:g} s (timeout_s)"
-            raise EngineTimeout(f"{self._place(progress)}: {came} {limit_s}") from error
+            late = EngineTimeout(f"{self._place(progress)}: {came} {limit_s}")
+            late.attempts = progress.attempt
+            raise late from error
 
     def _pause(self, error: EngineError, progress: Progress) -> float | None:
         """Seconds to wait before the next attempt, or None where there must not be one."""
-        if not error.retryable or progress.started or progress.attempt > self.retries:
+        if not error.retryable or progress.started or progress.attempt >= progress.most:
             return None
         backoff = self.backoff_s * 2.0 ** (progress.attempt - 1) * random.uniform(0.5, 1.0)
         if error.retry_after is None:
             return min(backoff, MAX_WAIT_S)
         return max(backoff, error.retry_after) if error.retry_after <= MAX_WAIT_S else None
 
-    async def _complete_once(self, request: ChatRequest, content: bytes, progress: Progress) -> Completion:
+    async def _complete_once(
+        self, request: ChatRequest, content: bytes, on_delta: OnDelta | None, progress: Progress
+    ) -> Completion:
+        completion = await self._exchange(request, content, on_delta, progress)
+        return replace(completion, usage=replace(completion.usage, calls=progress.attempt))
+
+    async def _exchange(
+        self, request: ChatRequest, content: bytes, on_delta: OnDelta | None, progress: Progress
+    ) -> Completion:
         where = self._place(progress)
         asked = request.top_logprobs + 1 if request.top_logprobs else 0
         begin = time.perf_counter()
@@ -202,7 +217,7 @@ class ChatClient:
                 if response.status_code != 200:
                     body = await response.aread()
                     raise failures.from_response(where, response.status_code, response.headers, body, asked=asked)
-                assembly = Assembly(where, k=request.top_logprobs or None, begin=begin)
+                assembly = Assembly(where, k=request.top_logprobs or None, begin=begin, on_delta=on_delta)
                 if "event-stream" in response.headers.get("content-type", ""):
                     return await self._read_stream(response, assembly, progress)
                 return _read_body(await _read_all(response, progress), assembly)
@@ -260,6 +275,7 @@ class ChatClient:
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
+        headers |= upstream_headers()
         return headers | {"Authorization": f"Bearer {self._api_key}"} if self._api_key else headers
 
     def _place(self, progress: Progress) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+NOT_ASKED = "not asked"
+"""The detail of a finding that nobody wanted."""
+
 
 class Feature(StrEnum):
     """What a probe asks about, in the order in which it asks."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from speceyes.engines.client import ChatClient
-from speceyes.engines.findings import Feature, Finding, Outcome, no, unknown, yes
+from speceyes.engines.findings import NOT_ASKED, Feature, Finding, Outcome, no, unknown, yes
 from speceyes.engines.probe_asker import Asker
 from speceyes.engines.probe_control import cancel, stop, stop_included, tools_rendered
 from speceyes.engines.probe_logprobs import (
@@ -78,7 +78,13 @@ class Probe:
         }
 
 
-async def probe(client: ChatClient, *, want_logprobs: int = 64, check_timeout_s: float = CHECK_S) -> Probe:
+async def probe(
+    client: ChatClient,
+    *,
+    want_logprobs: int = 64,
+    check_timeout_s: float = CHECK_S,
+    features: Collection[Feature] = tuple(Feature),
+) -> Probe:
     """Find out what a server can do: about 25 requests of a few tokens, one after the other.
 
     On a server that others use at the same time, `cancel` and `prefix_cache` may come out as unknown.
@@ -87,13 +93,16 @@ async def probe(client: ChatClient, *, want_logprobs: int = 64, check_timeout_s:
         client: For the server and the model to ask.
         want_logprobs: The K that the gate will use.
         check_timeout_s: Seconds that one check may take.
+        features: What to ask about beside `models` and `chat`; the others are `unknown`, and no warning tells of them.
     """
     begin = time.perf_counter()
     asker = Asker(client, want_logprobs)
     findings = [await _run(feature, _CHECKS[feature], asker, check_timeout_s) for feature in _FIRST]
     answers = findings[-1].outcome is Outcome.YES
     for feature in list(Feature)[len(_FIRST) :]:
-        if answers:
+        if feature not in features:
+            findings.append(unknown(feature, NOT_ASKED))
+        elif answers:
             findings.append(await _run(feature, _CHECKS[feature], asker, check_timeout_s))
         else:
             findings.append(unknown(feature, "not asked: a plain question got no answer"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from speceyes.engines.findings import Feature, Finding, Outcome
+from speceyes.engines.findings import NOT_ASKED, Feature, Finding, Outcome
 
 
 def warnings(findings: Sequence[Finding], model: str, k: int) -> list[str]:
@@ -39,6 +39,8 @@ def _logprobs(by_feature: dict[Feature, Finding], k: int) -> str:
             "goes to the agent. Take a server that sends `top_logprobs`; look for a proxy that drops them."
         )
     got = count.number
+    if count.detail == NOT_ASKED:
+        return ""
     if got is None:
         return f"How many log-probs the server sends is not known: {count.detail}."
     if got >= k:
@@ -58,7 +60,7 @@ def _sentinels(finding: Finding) -> str:
 
 
 def _cache_unknown(finding: Finding) -> str:
-    if finding.outcome is not Outcome.UNKNOWN:
+    if finding.outcome is not Outcome.UNKNOWN or finding.detail == NOT_ASKED:
         return ""
     return (
         f"Whether the agent's image prefix is cached is not known ({finding.detail}). vLLM tells with "

@@ -3,13 +3,46 @@
 from __future__ import annotations
 
 import ipaddress
+import json
+import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
+import msgspec
 
-from speceyes.errors import ConfigError
+from speceyes.errors import ConfigError, InputError
 from speceyes.types import ChatRequest
+
+
+def request_content(request: ChatRequest, model: str) -> bytes:
+    """The request's body as JSON.
+
+    Raises:
+        InputError: It holds what JSON has not.
+    """
+    body = request_body(request, model)
+    try:
+        _check_numbers(body)
+        try:
+            return msgspec.json.encode(body)
+        except UnicodeEncodeError:  # half of a surrogate pair: only an escape can carry it
+            return json.dumps(body).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"the request cannot be written as JSON: {error}") from error
+
+
+def _check_numbers(value: object) -> None:
+    # msgspec would write null for them, and a request for another temperature than the caller's would go out
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no number in JSON")
+    if isinstance(value, Mapping):
+        for part in value.values():
+            _check_numbers(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _check_numbers(part)
 
 
 def request_body(request: ChatRequest, model: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -20,10 +19,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from speceyes.errors import CalibrationMismatch, ConfigError
+from speceyes.gating.evidence import (
+    CertifiedThreshold,
+    Count,
+    Interval,
+    OpenShare,
+    Promise,
+    Share,
+    Traffic,
+    check_evidence,
+)
 from speceyes.gating.scores import find_score
+from speceyes.gating.strict_json import read_object
 
-FORMAT: Final = 1
-"""Version of the file's layout."""
+FORMAT: Final = 2
+"""Version of the file's layout. Files of format 1 are still read. A calibration without the fields that came with
+format 2 is written as format 1, and keeps the digest that it always had."""
 MANUAL: Final = "manual"
 
 BOUND_FIELDS: Final = (
@@ -39,9 +50,8 @@ BOUND_FIELDS: Final = (
 )
 """The fields that tie a calibration to what it was made with."""
 
-_Share = Annotated[float, Field(ge=0.0, le=1.0)]
-_OpenShare = Annotated[float, Field(gt=0.0, lt=1.0)]
-_Count = Annotated[int, Field(ge=0)]
+_SINCE_2: Final = ("n_tuning", "promises", "certified", "interval", "traffic")
+
 _Name = Annotated[str, Field(min_length=1)]
 
 
@@ -62,13 +72,13 @@ class Calibration(BaseModel):
 
     score: str = "separability"
     """A key of `SCORES`."""
-    k: _Count = 64
+    k: Count = 64
     """Log-probs of each token that the score uses."""
     aggregate: str = "min"
     threshold: float | None
     """A draft passes where its score is at least this. On the raw score, not the squashed one. None: no
     threshold carries the guarantee, and the gate accepts nothing."""
-    screen_threshold: _Share = 0.5
+    screen_threshold: Share = 0.5
     """The greatest help probability of phase I with which a draft still passes."""
 
     draft_model: _Name | None = None
@@ -86,18 +96,30 @@ class Calibration(BaseModel):
 
     method: _Name
     """How the threshold was found; `manual` where a person set it."""
-    n: _Count = 0
+    n: Count = 0
     """Records looked at."""
-    accepted: _Count = 0
+    accepted: Count = 0
     """Records that the gate accepts at this threshold."""
-    risk: _Share | None = None
-    """Share of the accepted records that lost against the agent."""
-    alpha: _OpenShare | None = None
-    """The greatest loss that was to be tolerated."""
-    delta: _OpenShare | None = None
+    risk: Share | None = None
+    """Share of the accepted records that lost, by the first of the promises; without any, that lost against the
+    agent. So the fields that follow."""
+    alpha: OpenShare | None = None
+    """The greatest loss that was to be tolerated. With confidence 1 - delta, this is kept."""
+    delta: OpenShare | None = None
     """The greatest chance that the guarantee is wrong."""
-    bound: _Share | None = None
-    """Upper confidence bound of the loss at this threshold."""
+    bound: Share | None = None
+    """Upper confidence bound of the loss at this threshold, taken by itself: how much room alpha leaves."""
+    interval: Interval | None = None
+    """Two-sided confidence interval (1 - delta) of the loss at this threshold, taken by itself."""
+    n_tuning: Count = 0
+    """Further records, not among `n`, that chose the thresholds to be tested."""
+    promises: Annotated[tuple[Promise, ...], Field(strict=False)] = ()
+    """The risks that keep their limits, all at once."""
+    certified: Annotated[tuple[CertifiedThreshold, ...], Field(strict=False)] = ()
+    """Every threshold that passed, strictest first. All of them keep the promises, all at once, so a gate may move
+    between them. It starts at the last one, which accepts the most."""
+    traffic: Traffic | None = None
+    """What else the records looked like, to be compared with the traffic in service."""
     created: str = Field(default_factory=lambda: datetime.now(UTC).date().isoformat())
     """Day of making, YYYY-MM-DD, UTC."""
     notes: str = ""
@@ -127,6 +149,11 @@ class Calibration(BaseModel):
             raise ValueError(f"the score {self.score!r} needs k >= {score.min_k}, this says {self.k}")
         if self.accepted > self.n:
             raise ValueError(f"accepted ({self.accepted}) is larger than n ({self.n})")
+        check_evidence(self.promises, self.certified)
+        if self.certified and self.threshold is not None and self.evidence is None:
+            raise ValueError(f"the threshold {self.threshold} is not among the certified ones")
+        if self.promises and self.promises[0].alpha != self.alpha:
+            raise ValueError(f"alpha ({self.alpha}) is not that of the first promise ({self.promises[0].alpha})")
         if self.method == MANUAL:
             promised = [name for name in ("risk", "alpha", "delta", "bound") if getattr(self, name) is not None]
             if promised or self.threshold is None:
@@ -188,7 +215,35 @@ class Calibration(BaseModel):
     @property
     def digest(self) -> str:
         """Hash of the content; two calibrations with the same one are the same."""
-        return _digest(self.model_dump())
+        return _digest(self._content())
+
+    @property
+    def evidence(self) -> CertifiedThreshold | None:
+        """What the threshold was certified on; None where the file does not say."""
+        return next((passed for passed in self.certified if passed.threshold == self.threshold), None)
+
+    def tightened(self) -> Calibration:
+        """The same with the next stricter certified threshold, or with none, and then the gate accepts nothing.
+
+        The guarantee stays: it covers all certified thresholds at once.
+        """
+        stricter = [c for c in self.certified if self.threshold is not None and c.threshold > self.threshold]
+        content = {name: getattr(self, name) for name in type(self).model_fields}
+        if not stricter:
+            nothing = {"threshold": None, "accepted": 0, "risk": None, "bound": None, "interval": None}
+            return self.model_copy(update=nothing)  # also of one that was set by hand, which nobody can make like this
+        return Calibration(**content | stricter[-1].summary())
+
+    def _content(self) -> dict[str, Any]:
+        content = self.model_dump()
+        if not self._since_2:
+            for name in _SINCE_2:
+                del content[name]
+        return content
+
+    @property
+    def _since_2(self) -> bool:
+        return any(getattr(self, name) for name in _SINCE_2)
 
     def check(self, **in_use: str | int | None) -> None:
         """Refuse any other use than the one that this was made for.
@@ -226,7 +281,7 @@ class Calibration(BaseModel):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON in one step: a reader sees the old file or the new. ConfigError where that fails."""
         target = Path(path)
-        content = {"format": FORMAT, **self.model_dump(), "digest": self.digest}
+        content = {"format": FORMAT if self._since_2 else 1, **self._content(), "digest": self.digest}
         partial = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
             partial.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
@@ -239,11 +294,11 @@ class Calibration(BaseModel):
     def load(cls, path: str | os.PathLike[str]) -> Calibration:
         """Read what `save` wrote. ConfigError where it is missing, damaged, edited, or of another format."""
         source = Path(path)
-        content = _read(source)
-        if content.get("format") != FORMAT:
+        content = read_object(source, "calibration")
+        if content.get("format") not in range(1, FORMAT + 1):
             raise ConfigError(
                 f"The calibration {source} has the format {content.get('format')!r}; "
-                f"this version reads {FORMAT}. Use the version that made it, or calibrate again."
+                f"this version reads 1 to {FORMAT}. Use the version that made it, or calibrate again."
             )
         written = content.pop("digest", None)
         del content["format"]
@@ -261,33 +316,6 @@ class Calibration(BaseModel):
 
 def _digest(content: dict[str, Any]) -> str:
     return fingerprint(json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False))
-
-
-def _read(source: Path) -> dict[str, Any]:
-    def no_constant(name: str) -> None:
-        raise ValueError(f"{name} is not JSON")
-
-    def finite(text: str) -> float:
-        if not math.isfinite(value := float(text)):
-            raise ValueError(f"{text} is too large for a number")
-        return value
-
-    def no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        content = dict(pairs)
-        if len(content) != len(pairs):
-            raise ValueError("a field stands there twice")
-        return content
-
-    try:
-        text = source.read_text(encoding="utf-8")
-        content = json.loads(text, parse_constant=no_constant, parse_float=finite, object_pairs_hook=no_doubles)
-    except OSError as error:
-        raise ConfigError(f"Cannot read the calibration {source}: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"The calibration {source} is not strict JSON: {error}. Restore the file.") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"The calibration {source} holds no JSON object. Restore the file.")
-    return content
 
 
 def _problems(error: ValidationError) -> str:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from speceyes.agents.budget import Budget
 from speceyes.agents.dialects.base import Dialect
+from speceyes.agents.dialects.reader import Piece
+from speceyes.agents.ending import Ending
 from speceyes.agents.loop import Generate, RunTool, Step, Watch, agent_loop, unwatched
 from speceyes.engines.client import Engine
 from speceyes.errors import EngineError
 from speceyes.imaging.view import View
 from speceyes.tools.base import ToolResult
-from speceyes.types import AgentRun, Completion, Query
+from speceyes.types import AgentRun, ChatRequest, Completion, Query, Sampling
+
+Say = Callable[[Literal["thought", "answer"], str], None]
+
+
+def unheard(kind: Literal["thought", "answer"], text: str) -> None:
+    """The `say` of those who wait for the whole run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +45,89 @@ class AgentModel:
         return self.fingerprint or self.engine.model
 
 
-async def fall_back(query: Query, views: Sequence[View], agent: AgentModel, *, watch: Watch = unwatched) -> AgentRun:
-    """Drive one agent run: the loop says what it wants, this does it. `watch` is told of each turn.
+async def fall_back(
+    query: Query, views: Sequence[View], agent: AgentModel, *, watch: Watch = unwatched, say: Say = unheard
+) -> AgentRun:
+    """Drive one agent run: the loop says what it wants, this does it.
+
+    Args:
+        query: The question; its sampling is that of the turns.
+        views: The images as the model sees them.
+        agent: The agent.
+        watch: Is told of each turn when it is over.
+        say: Is told what the agent thinks and answers while it writes. The answer's texts, joined, are the run's
+            text, cut where `query.sampling` wants it; what has been said is never taken back.
 
     Raises:
-        EngineError: The agent's server failed in a turn that the run cannot do without.
+        EngineError: The agent's server failed in a turn that the run cannot do without, or in the middle of an
+            answer of which something has been said.
     """
-    steps = agent_loop(query, agent.dialect, agent.budget, views=views, watch=watch)
+    steps = agent_loop(query, agent.dialect, agent.budget, views=views, watch=watch, **_sampling(query, agent))
+    speech = _Speech(query.sampling, say)
     try:
         step = next(steps)
         while True:
             try:
-                reply = await _perform(step, agent)
+                reply = await _perform(step, agent, speech)
             except EngineError as error:
+                if speech.answering:
+                    raise
                 step = steps.throw(error)
             else:
                 step = steps.send(reply)
     except StopIteration as finished:
         run: AgentRun = finished.value
+        speech.finish(run.text)
         return run
 
 
-async def _perform(step: Step, agent: AgentModel) -> Completion | ToolResult:
+class _Speech:
+    """What has been said of one run so far."""
+
+    def __init__(self, sampling: Sampling, say: Say) -> None:
+        self._say = say
+        self._ending = Ending(sampling)
+        self._answered = 0
+
+    @property
+    def answering(self) -> bool:
+        return self._answered > 0
+
+    def tell(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            if piece.kind == "answer":
+                self._answered += len(piece.text)
+                self._tell(piece.kind, self._ending.feed(piece.text))
+            else:
+                self._tell(piece.kind, piece.text)
+
+    def finish(self, answer: str) -> None:
+        """Tell the rest of the run's answer: all of it, where it could not be known before."""
+        self._tell("answer", self._ending.feed(answer[self._answered :]) + self._ending.close())
+
+    def _tell(self, kind: Literal["thought", "answer"], text: str) -> None:
+        if text:
+            self._say(kind, text)
+
+
+async def _perform(step: Step, agent: AgentModel, speech: _Speech) -> Completion | ToolResult:
     match step:
         case Generate(request=request):
-            return await agent.engine.complete(request)
+            return await _generate(request, agent, speech)
         case RunTool(call=call, context=context):
             return await agent.dialect.toolbox[call.name].run(call.arguments, context)
+
+
+async def _generate(request: ChatRequest, agent: AgentModel, speech: _Speech) -> Completion:
+    reader = agent.dialect.reader()
+    completion = await agent.engine.complete(request, on_delta=lambda delta: speech.tell(reader.feed(delta)))
+    speech.tell(reader.close())
+    return completion
+
+
+def _sampling(query: Query, agent: AgentModel) -> Mapping[str, Any]:
+    """What the caller asks of the turns. What the dialect needs of a request stands above it."""
+    chosen = query.sampling
+    extra = dict(chosen.extra) if chosen.top_p is None else {**chosen.extra, "top_p": chosen.top_p}
+    fields = {name: value for name, value in extra.items() if name not in agent.dialect.extra}
+    return {"temperature": chosen.temperature, "seed": chosen.seed, "extra": fields}

@@ -9,24 +9,32 @@ from speceyes.agents.loop import agent_request
 from speceyes.gating.answers import LOGPROB_CEILING
 from speceyes.imaging.view import View
 from speceyes.phases.fall_back import AgentModel
-from speceyes.types import Completion, Query, Screening
+from speceyes.types import ChatRequest, Completion, Query, Screening
 
 SCREEN_LOGPROBS = 19
 """Enough for all spellings of two words, and within the 20 that the most restrictive servers give."""
 
 
-async def screen(query: Query, views: Sequence[View], agent: AgentModel) -> Screening:
+async def screen(query: Query, views: Sequence[View], agent: AgentModel, asked: ChatRequest | None = None) -> Screening:
     """Ask the agent for one token: would a tool help?
 
     System prompt, tools and images are those of the agent's own first turn, so that the server's prefix cache serves
     phase IV from this request's work.
 
+    Args:
+        query: The question.
+        views: The images as the agent sees them.
+        agent: The agent.
+        asked: The request itself, where the agent's loop is run elsewhere and so in other words. None: made here.
+
     Raises:
         EngineError: The agent's server did not answer.
     """
-    messages = agent.dialect.opening_messages(query, views, screening=True)
-    request = agent_request(agent.dialect, messages, max_tokens=1, top_logprobs=SCREEN_LOGPROBS, stop=())
-    return read_screening(await agent.engine.complete(request))
+    if asked is None:
+        messages = agent.dialect.opening_messages(query, views, screening=True)
+        form = {"top_logprobs": SCREEN_LOGPROBS, "stop": (), "seed": query.sampling.seed}
+        asked = agent_request(agent.dialect, messages, max_tokens=1, **form)
+    return read_screening(await agent.engine.complete(asked))
 
 
 def read_screening(completion: Completion) -> Screening:

@@ -53,7 +53,13 @@ async def speculate(query: Query, views: Sequence[View], draft: DraftModel) -> D
     messages = [{"role": "user", "content": content}]
     if query.system:
         messages.insert(0, {"role": "system", "content": query.system})
-    request = ChatRequest(tuple(messages), draft.max_tokens, temperature=0.0, top_logprobs=draft.logprobs)
+    request = ChatRequest(
+        tuple(messages),
+        min(draft.max_tokens, query.sampling.max_answer_tokens or draft.max_tokens),
+        temperature=0.0,
+        top_logprobs=draft.logprobs,
+        seed=query.sampling.seed,
+    )
     completion = await draft.engine.complete(request)
     tokens, fault = answer_tokens(completion)
     return Draft(visible_answer(completion), tokens, fault, completion.usage, completion.seconds)

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from speceyes.agents import Budget, Dialect, default_budget, make_dialect
-from speceyes.config import AgentSettings, Settings
+from speceyes.config import AgentSettings, BreakerSettings, Settings
+from speceyes.engines.breaker import CircuitBreaker
+from speceyes.engines.circuit import Circuit
+from speceyes.engines.client import Engine
 from speceyes.engines.nano import NANO_ZOOM_CONTEXT, nano_files
 from speceyes.errors import ConfigError
 from speceyes.events import Listener, ignore
@@ -27,8 +30,12 @@ NANO_TURN_TOKENS = 256
 
 
 @asynccontextmanager
-async def open_funnel(settings: Settings, *, listen: Listener = ignore) -> AsyncIterator[Funnel]:
+async def open_funnel(
+    settings: Settings, *, listen: Listener = ignore, in_service: bool = False
+) -> AsyncIterator[Funnel]:
     """Everything that the settings name, ready to answer; closed in reverse order, also on errors and cancellation.
+
+    `in_service` as for `make_funnel`.
 
     Raises:
         ConfigError: The settings cannot be carried out, or name no calibration for these models.
@@ -36,14 +43,14 @@ async def open_funnel(settings: Settings, *, listen: Listener = ignore) -> Async
     """
     find_calibration(settings)  # its faults show before anything is started
     async with open_draft(settings) as draft, open_agent(settings) as agent:
-        yield make_funnel(settings, draft, agent, listen=listen)
+        yield make_funnel(settings, draft, agent, listen=listen, in_service=in_service)
 
 
 @asynccontextmanager
 async def open_draft(settings: Settings) -> AsyncIterator[DraftModel]:
     """The draft model alone. Raises as `open_funnel`, but needs no calibration."""
     chosen = settings.draft
-    async with open_engine("draft", chosen, calls=settings.funnel.stateless) as engine:
+    async with open_engine("draft", chosen, calls=settings.funnel.stateless + settings.trust.draft_calls) as engine:
         yield DraftModel(
             engine.client,
             engine.limits,
@@ -58,21 +65,51 @@ async def open_draft(settings: Settings) -> AsyncIterator[DraftModel]:
 async def open_agent(settings: Settings) -> AsyncIterator[AgentModel]:
     """The agent alone. Raises as `open_funnel`, but needs no calibration."""
     chosen, funnel = settings.agent, settings.funnel
+    calls = funnel.stateless + funnel.loops + settings.trust.agent_calls
     make_agent_dialect(chosen)  # its faults show before anything is started
-    async with open_engine("agent", chosen, calls=funnel.stateless + funnel.loops) as engine:
+    async with open_engine("agent", chosen, calls=calls) as engine:
         dialect = make_agent_dialect(chosen, engine.limits)
         yield AgentModel(engine.client, dialect, _budget(chosen, dialect), engine.fingerprint)
 
 
-def make_funnel(settings: Settings, draft: DraftModel, agent: AgentModel, *, listen: Listener = ignore) -> Funnel:
+def make_funnel(
+    settings: Settings, draft: DraftModel, agent: AgentModel, *, listen: Listener = ignore, in_service: bool = False
+) -> Funnel:
     """The funnel over models that are open already.
+
+    Args:
+        settings: What it is to be like.
+        draft: The draft model.
+        agent: The agent.
+        listen: Is told of everything.
+        in_service: For a program that has to go on: each server gets a circuit breaker (the models' `engine` is one
+            then), and one that is not set up as it must be is an event and not an error.
 
     Raises:
         ConfigError: There is no calibration for them; `CalibrationMismatch` where it is for others.
     """
-    slots = settings.funnel
+    chosen = settings.funnel
     calibration = find_calibration(settings)
-    return Funnel(draft, agent, calibration, stateless=slots.stateless, loops=slots.loops, listen=listen)
+    if in_service:
+        draft = dataclasses.replace(draft, engine=_breaker(draft.engine, settings.breaker, listen))
+        agent = dataclasses.replace(agent, engine=_breaker(agent.engine, settings.breaker, listen))
+    return Funnel(
+        draft,
+        agent,
+        calibration,
+        stateless=chosen.stateless,
+        loops=chosen.loops,
+        listen=listen,
+        deadline_s=chosen.deadline_s,
+        retries=chosen.retries,
+        stand_in_threshold=chosen.draft_when_agent_down_threshold,
+        strict=not in_service,
+    )
+
+
+def _breaker(engine: Engine, chosen: BreakerSettings, listen: Listener) -> CircuitBreaker:
+    circuit = Circuit(failures=chosen.failures, pause_s=chosen.pause_s, max_pause_s=chosen.max_pause_s)
+    return CircuitBreaker(engine, circuit, silent_s=chosen.silent_s, listen=listen)
 
 
 def find_calibration(settings: Settings) -> Calibration:

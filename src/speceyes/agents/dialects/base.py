@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from speceyes.agents.dialects.reader import Piece
 from speceyes.imaging.geometry import Coordinates
 from speceyes.imaging.resize import PixelLimits
 from speceyes.imaging.view import View
 from speceyes.tools.base import Tool, ToolResult
-from speceyes.types import Completion, Query
+from speceyes.types import Completion, Delta, Query
 
 Message = Mapping[str, Any]
 """One chat message in the OpenAI wire form."""
@@ -72,10 +73,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """The model answers. `tagged` is False where it did not use the dialect's answer form."""
+    """The model answers.
+
+    `tagged` is False where it did not use the dialect's answer form, `whole` where the token limit cut the answer.
+    """
 
     text: str
     tagged: bool = True
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,18 @@ class Malformed:
 
 
 Action = Call | Final | Malformed
+
+
+class Reader(Protocol):
+    """Takes one turn apart while it is written. Its answer pieces, joined, begin the text that `parse` will find."""
+
+    def feed(self, delta: Delta) -> Sequence[Piece]:
+        """Take the next piece of the turn; return what can be shown by now. Never raises."""
+        ...
+
+    def close(self) -> Sequence[Piece]:
+        """The turn is over; return what was held back and can be shown after all."""
+        ...
 
 
 class Dialect(Protocol):
@@ -135,6 +152,10 @@ class Dialect(Protocol):
 
     def opening_messages(self, query: Query, views: Sequence[View], *, screening: bool = False) -> tuple[Message, ...]:
         """The first messages of a run, or the screening question with the same prefix."""
+        ...
+
+    def reader(self) -> Reader:
+        """For one turn as it is written."""
         ...
 
     def parse(self, completion: Completion) -> Action:

@@ -15,6 +15,7 @@ Boxes are pixels of the resized image that the model saw. How a turn is read:
   an answer is not `tagged`.
 - Plain text with `\\boxed{}` is an answer in form; any other plain text is an answer that is not `tagged`.
 - A turn that ran into its token limit is an answer only if the answer is complete.
+- But before all these, a long answer (`reader`) counts: readers may have seen its begin already.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from speceyes.agents.dialects.base import (
 )
 from speceyes.agents.dialects.calls import check_call, check_schemas
 from speceyes.agents.dialects.literals import Unreadable, read_object
+from speceyes.agents.dialects.reader import TurnReader
 from speceyes.agents.dialects.tags import (
     WrittenAnswer,
     WrittenCall,
@@ -49,7 +51,7 @@ from speceyes.imaging.resize import QWEN2_5_VL, PixelLimits
 from speceyes.imaging.view import View
 from speceyes.tools.base import Tool, ToolResult
 from speceyes.tools.zoom import ZoomTool
-from speceyes.types import Completion, Query
+from speceyes.types import Completion, Delta, Query
 
 PROMPTS = Prompts(
     system="You answer questions about images. A tool can show you a part of an image up close.",
@@ -115,7 +117,12 @@ class DeepEyes:
     def opening_messages(self, query: Query, views: Sequence[View], *, screening: bool = False) -> tuple[Message, ...]:
         return opening_messages(query, views, self.prompts, screening=screening)
 
+    def reader(self) -> TurnReader:
+        return TurnReader()
+
     def parse(self, completion: Completion) -> Action:
+        if long := self._long_answer(completion):
+            return long
         cut = completion.finish_reason == "length"
         turn = read_turn(raw_text(completion))
         answers = _not_empty(turn.answers)
@@ -138,7 +145,9 @@ class DeepEyes:
         return raw_text(completion)
 
     def closing_answer(self, completion: Completion) -> Final:
-        """The last answer in tags or in a box, else one in a thought, else the plain text without calls."""
+        """A long answer, else the last one in tags or in a box, or in a thought, else the plain text without calls."""
+        if long := self._long_answer(completion):
+            return long
         turn = read_turn(raw_text(completion))
         cut = completion.finish_reason == "length"
         answers = _not_empty(turn.answers)
@@ -148,8 +157,8 @@ class DeepEyes:
             return Final(inside)
         for kept in (answers, _not_empty(turn.thought_answers)):
             if kept:
-                return Final(clean_answer(kept[-1].text), tagged=False)
-        return Final("" if _bare_call(turn.plain) else turn.plain, tagged=False)
+                return Final(clean_answer(kept[-1].text), tagged=False, whole=kept[-1].closed or not cut)
+        return Final("" if _bare_call(turn.plain) else turn.plain, tagged=False, whole=not cut)
 
     def assistant_messages(self, completion: Completion) -> tuple[Message, ...]:
         """The turn's raw text, without what was made up behind its calls; nothing for an empty turn."""
@@ -181,6 +190,14 @@ class DeepEyes:
 
     def notice_messages(self, text: str) -> tuple[Message, ...]:
         return ({"role": "user", "content": [text_part(f"<tool_response>\n{text}\n</tool_response>")]},)
+
+    def _long_answer(self, completion: Completion) -> Final | None:
+        reader = self.reader()
+        reader.feed(Delta(completion.text))
+        reader.close()
+        if reader.answer is None:
+            return None
+        return Final(reader.answer, whole=reader.whole or completion.finish_reason != "length")
 
     def _call(self, calls: Sequence[WrittenCall], cut: bool) -> Call | Malformed:
         first = calls[0]

@@ -1,0 +1,213 @@
+"""`calibrate`: from a recorded run to a certificate, and from that to a calibration's file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from speceyes.errors import ConfigError, InputError
+from speceyes.evals.calibrating.evidence import Coverage, Evidence, GateSetting, collect
+from speceyes.evals.records import RecordTable
+from speceyes.gating import Calibration, find_score
+from speceyes.gating.audit.reference import Reference
+from speceyes.gating.certify import (
+    Certificate,
+    Limit,
+    Need,
+    Outcomes,
+    ThresholdSequence,
+    absolute_grid,
+    certify,
+    need_for,
+    split_at_random,
+    tuned,
+)
+from speceyes.gating.evidence import CertifiedThreshold, Promise, Traffic
+
+SHARE = 0.25
+"""Share of the records that choose the thresholds, where the run is split."""
+
+
+class Method(StrEnum):
+    """Where the thresholds come from that the records are to certify."""
+
+    SPLIT = "split"
+    """Some of the records, drawn at random, choose them; the others certify."""
+    FIXED_SEQUENCE = "fixed-sequence"
+    """They were fixed before: one grid for everybody, or those of an earlier calibration. All records certify."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A calibration and how it came about.
+
+    Attributes:
+        calibration: What the gate uses. Its threshold is None where nothing could be certified.
+        certificate: The test.
+        method: Where the thresholds came from.
+        coverage: What became of the recorded queries.
+        groups: By kind of question: certifying records, accepted ones, and lost ones by the first risk. Measured, and
+            not certified.
+        need: What it would have taken; None where a threshold was certified.
+    """
+
+    calibration: Calibration
+    certificate: Certificate
+    method: Method
+    coverage: Coverage
+    groups: Mapping[str, tuple[int, int, int]]
+    need: Need | None
+
+    @property
+    def more_records(self) -> int | None:
+        """How many more records it would have taken, those that choose the thresholds included; None if unknown."""
+        if self.need is None or self.need.more is None:
+            return None
+        n, n_tuning = self.calibration.n, self.calibration.n_tuning
+        return math.ceil(self.need.more * (n + n_tuning) / n)
+
+
+def calibrate(
+    table: RecordTable,
+    gate: GateSetting,
+    limits: Sequence[Limit],
+    delta: float,
+    *,
+    method: Method = Method.SPLIT,
+    share: float = SHARE,
+    earlier: Calibration | None = None,
+) -> Calibrated:
+    """Find the loosest threshold of which the records prove that every risk keeps its limit.
+
+    Args:
+        table: The recorded run.
+        gate: All of the gate but its threshold.
+        limits: The risks, and the most of each that is allowed. The first one is the calibration's main promise.
+        delta: The greatest chance that the promise is wrong.
+        method: Where the thresholds come from.
+        share: For `split`: the part of the records that chooses them.
+        earlier: For `fixed-sequence`: test the certified thresholds of this calibration, not the grid.
+
+    Raises:
+        ConfigError: Limits, delta or the earlier calibration are not fit for this.
+        InputError: The records are not fit for it: see `collect` and `split_at_random`.
+    """
+    if len({limit.risk for limit in limits}) != len(limits):
+        raise ConfigError("A risk has two limits. Name each risk once.")
+    evidence = collect(table, gate, limits)
+    tuning = np.zeros(len(evidence.outcomes), dtype=np.bool_)
+    if method is Method.SPLIT:
+        if earlier is not None:
+            raise ConfigError("An earlier calibration's thresholds go with the method fixed-sequence, not with split.")
+        tuning = split_at_random(len(tuning), share, seed=table.digest)
+        ratio = float((~tuning).sum() / tuning.sum())
+        sequence = tuned(evidence.outcomes.part(tuning), limits, delta, ratio)
+    else:
+        sequence = (
+            absolute_grid(find_score(gate.score, gate.aggregate)) if earlier is None else _of(earlier, gate, table)
+        )
+    certifying = Evidence(
+        evidence.outcomes.part(~tuning),
+        evidence.screened[~tuning],
+        evidence.categories[~tuning],
+        evidence.coverage,
+    )
+    certificate = certify(certifying.outcomes, sequence, limits, delta)
+    calibration = make_calibration(
+        certificate,
+        gate,
+        bound_to=table.bound_to,
+        data=table.digest,
+        method=method,
+        n_tuning=int(tuning.sum()),
+        traffic=_traffic(certifying),
+    )
+    level = delta * float(sequence.weights.max(initial=0.0))
+    return Calibrated(
+        calibration=calibration,
+        certificate=certificate,
+        method=method,
+        coverage=evidence.coverage,
+        groups=_groups(certifying, calibration.threshold),
+        need=None if calibration.feasible else need_for(certificate, level or delta),
+    )
+
+
+def make_calibration(
+    certificate: Certificate, gate: GateSetting, *, bound_to: Mapping[str, str], data: str, method: str, **more: Any
+) -> Calibration:
+    """The calibration that a certificate carries: the loosest certified threshold, or none.
+
+    Args:
+        certificate: The test's outcome.
+        gate: All of the gate but its threshold.
+        bound_to: Models, prompts and log-prob mode of the records.
+        data: Hash of the records.
+        method: How the thresholds were found.
+        more: Further fields of `Calibration`.
+    """
+    certified = tuple(
+        CertifiedThreshold(
+            threshold=step.threshold,
+            accepted=step.accepted,
+            losses=step.losses,
+            bounds=step.bounds,
+            intervals=step.intervals,
+        )
+        for step in certificate.certified
+    )
+    return Calibration(
+        score=gate.score,
+        k=gate.k,
+        aggregate=gate.aggregate,
+        screen_threshold=gate.screen_threshold,
+        **{"threshold": None, **(certified[-1].summary() if certified else {})},
+        **bound_to,
+        data=data,
+        method=str(method),
+        n=certificate.n,
+        alpha=certificate.limits[0].alpha,
+        delta=certificate.delta,
+        promises=tuple(Promise(risk=limit.risk.value, alpha=limit.alpha) for limit in certificate.limits),
+        certified=certified,
+        **more,
+    )
+
+
+def _of(earlier: Calibration, gate: GateSetting, table: RecordTable) -> ThresholdSequence:
+    """The thresholds of an earlier calibration, which must not have been made of these records."""
+    earlier.check(score=gate.score, k=gate.k, aggregate=gate.aggregate)
+    if earlier.data == table.digest:
+        raise InputError(
+            "The earlier calibration was made of these same records. Its thresholds were chosen by looking at them, so "
+            "these records cannot certify them. Use other records, or the method split."
+        )
+    thresholds = [passed.threshold for passed in earlier.certified]
+    if not thresholds and earlier.threshold is not None:
+        thresholds = [earlier.threshold]
+    if not thresholds:
+        raise InputError(
+            "The earlier calibration has no threshold that could be tested. Use the grid or the method split."
+        )
+    return ThresholdSequence.from_start(thresholds)
+
+
+def _traffic(evidence: Evidence) -> Traffic:
+    counted = Reference.of(evidence.outcomes.scores, evidence.screened, [])
+    return Traffic(screened=counted.screened, score_edges=counted.score_edges, score_counts=counted.score_counts)
+
+
+def _groups(evidence: Evidence, threshold: float | None) -> dict[str, tuple[int, int, int]]:
+    outcomes: Outcomes = evidence.outcomes
+    accepted = outcomes.scores >= (np.inf if threshold is None else threshold)
+    lost = accepted & outcomes.losses[0]
+    return {
+        str(name): (int(of.sum()), int((of & accepted).sum()), int((of & lost).sum()))
+        for name in np.unique(evidence.categories)
+        for of in [evidence.categories == name]
+    }

@@ -1,0 +1,69 @@
+"""A recorded run as arrays: what sweeps and calibrations compute on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speceyes.gating import AnswerTable
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordTable:
+    """N recorded queries, in the order of the data set.
+
+    Attributes:
+        ids: Name of each query. (N,) of str.
+        categories: What kind of question each is, "" where the data set has no kinds. (N,) of str.
+        help_probability: Phase I's estimate that a tool would help, NaN where it was unreadable or failed. (N,).
+        answers: The drafts' answer tokens with their log-probs; K is at most `answers.logprobs.shape[1]`.
+        draft_usable: False where the draft failed or has a fault of its own (truncated, misaligned). (N,).
+        labelled: Whether the right answer is known. (N,).
+        draft_right: Whether the draft is right; False where not labelled. (N,).
+        agent_right: Whether the agent is right; False where not labelled. (N,).
+        agrees: Whether draft and agent state the same answer. (N,).
+        screen_seconds: Wall time of phase I. (N,). So `draft_seconds` and `agent_seconds`, NaN where a phase failed.
+        draft_seconds: Of phase II.
+        agent_seconds: Of phase IV, the whole loop.
+        depth: Tool calls of the agent's run. (N,) of int.
+        bound_to: What the run was made with, under the names of `speceyes.gating.calibration.BOUND_FIELDS` (models,
+            prompts, log-prob mode): a calibration made of it is bound to the same.
+        digest: `sha256:...` of the records, for `Calibration.data`.
+    """
+
+    ids: NDArray[np.str_]
+    categories: NDArray[np.str_]
+    help_probability: FloatArray
+    answers: AnswerTable
+    draft_usable: BoolArray
+    labelled: BoolArray
+    draft_right: BoolArray
+    agent_right: BoolArray
+    agrees: BoolArray
+    screen_seconds: FloatArray
+    draft_seconds: FloatArray
+    agent_seconds: FloatArray
+    depth: NDArray[np.int64]
+    bound_to: Mapping[str, str]
+    digest: str
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def complete(self) -> BoolArray:
+        """Queries of which all three phases ran: only these say how draft and agent compare. (N,)."""
+        ran: BoolArray = ~np.isnan(self.screen_seconds + self.draft_seconds + self.agent_seconds)
+        return ran
+
+    def screened(self, screen_threshold: float) -> BoolArray:
+        """Queries that phase I lets through: readable, and at most this likely to need a tool. (N,)."""
+        # NaN compares false: what could not be read is not let through
+        passes: BoolArray = self.help_probability <= screen_threshold
+        return passes

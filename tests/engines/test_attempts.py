@@ -1,0 +1,58 @@
+"""What one query may cost its servers in all."""
+
+from typing import Any
+
+import pytest
+
+from speceyes.engines.attempts import Attempts, CountedEngine
+from speceyes.engines.client import ChatClient
+from speceyes.engines.script import Cut, Hang, Reply, Status
+from speceyes.engines.scripted import ScriptedServer
+from speceyes.errors import EngineError, EngineTimeout
+from speceyes.types import ChatRequest
+
+REQUEST = ChatRequest(({"role": "user", "content": "?"},), 8)
+
+
+def client_of(server: ScriptedServer, **options: Any) -> ChatClient:
+    return ChatClient(server.url, "m", **{"timeout_s": 30, "backoff_s": 0.001, "retries": 2, **options})
+
+
+@pytest.mark.parametrize(("retries", "asked"), [(None, [3, 3, 3]), (0, [1, 1, 1]), (3, [3, 2, 1]), (9, [3, 3, 3])])
+async def test_retries_are_shared_by_all_calls_and_a_first_attempt_is_free(
+    retries: int | None, asked: list[int]
+) -> None:
+    attempts = Attempts(retries)
+    async with ScriptedServer(Status(500, "broken")) as server, client_of(server) as client:
+        engine = CountedEngine(client, attempts)
+        seen = []
+        for _ in asked:
+            before = len(server.completions)
+            with pytest.raises(EngineError) as failed:
+                await engine.complete(REQUEST)
+            seen.append(len(server.completions) - before)
+            assert failed.value.attempts == seen[-1]
+    assert seen == asked
+    assert attempts.made == {"m": sum(asked)}
+
+
+async def test_calls_that_come_through_are_counted_with_their_retries() -> None:
+    attempts = Attempts(3)
+    script = [Status(503, "busy"), Reply("A"), Cut(), Reply("B")]
+    async with ScriptedServer(script) as server, client_of(server) as client:
+        engine = CountedEngine(client, attempts)
+        assert [(await engine.complete(REQUEST)).usage.calls for _ in "AB"] == [2, 2]
+    assert (attempts.made, attempts.for_next_call) == ({"m": 4}, 2)
+
+
+async def test_a_time_out_says_how_often_was_tried() -> None:
+    async with ScriptedServer([Status(500, "x"), Hang()]) as server, client_of(server, timeout_s=0.3) as client:
+        with pytest.raises(EngineTimeout) as failed:
+            await client.complete(REQUEST)
+    assert failed.value.attempts == 2
+
+
+async def test_the_limit_is_not_sent() -> None:
+    async with ScriptedServer(Reply("A")) as server, client_of(server) as client:
+        await CountedEngine(client, Attempts(0)).complete(REQUEST)
+    assert "max_attempts" not in server.completions[0].json
