@@ -97,5 +97,5 @@ endef
 
 .venv-train/.stamp: pyproject.toml
 	$(call environment,.venv-train)
-	@$(TRAIN)/python -m pip install --quiet --editable . --group train --group dev
+	@$(TRAIN)/python -m pip install --quiet --editable ".[evals]" --group train --group dev
 	@touch $@

@@ -1,11 +1,11 @@
 """A tool loop of your own, written with OpenAI's client and nothing else, in front of the gateway.
 
-    python examples/tool_loop.py                    two questions, easy and hard, to a gateway that it starts
+    python examples/tool_loop.py                    easy and hard questions to a gateway that it starts
     python examples/tool_loop.py http://127.0.0.1:8040/v1
 
-The loop is the client's: it sends the tool, reads the model's calls out of its text, crops, and sends the crop back. For
-the easy question the gateway answers with the draft, in the form that the loop expects, and the loop ends after one
-turn. Needs `pip install openai`.
+The loop is the client's: it sends the tool, reads the model's calls out of its text, crops, and sends the crop back.
+For the easy question the gateway answers with the draft, in the form that the loop expects, and the loop ends after
+one turn. Needs `pip install openai 'speceyes[gateway]'`.
 """
 
 import base64
@@ -85,14 +85,14 @@ def shown(image: Image.Image) -> dict:
 
 def main(url: str) -> None:
     client = OpenAI(base_url=url, api_key="none")
-    scene = next(scene for scene in map(make_scene, range(100)) if len({sign.small for sign in scene.signs}) == 2)
-    image = draw_scene(scene)
-    for kind in ("large", "small"):
-        sign = next(sign for sign in scene.signs if sign.small == (kind == "small"))
-        question = f"What digit is on the {sign.color} sign?"
-        print(f"A {kind} sign, which shows {sign.digit}: {question}")
-        answer, turns = ask(client, image, question)
-        print(f"    {answer} after {turns} turn{'s' if turns > 1 else ''}")
+    for scene in map(make_scene, (1, 2, 5)):
+        image = draw_scene(scene)
+        for kind in ("large", "small"):
+            sign = next(sign for sign in scene.signs if sign.small == (kind == "small"))
+            question = f"What digit is on the {sign.color} sign?"
+            print(f"A {kind} sign, which shows {sign.digit}: {question}")
+            answer, turns = ask(client, image, question)
+            print(f"    {answer} after {turns} turn{'s' if turns > 1 else ''}")
 
 
 if __name__ == "__main__":

@@ -95,6 +95,19 @@ class TestExamples:
         assert came_from.startswith("from the ")
         assert any(line.startswith(f"{nano_agent_server.model}: ") for line in usage)
 
+    def test_tool_loop(self, tmp_path: Path) -> None:
+        """The client's own loop ends after one turn on easy questions, and zooms on hard ones."""
+        said = run(tmp_path, EXAMPLES / "tool_loop.py")
+        found = re.findall(
+            r"^A (\w+) sign, which shows (\d): .*\n((?: +zoom .*\n)*) +(\S*) after (\d)", said, re.MULTILINE
+        )
+        assert [kind for kind, *_ in found] == ["large", "small"] * 3
+        at_once = {kind: sum(k == kind and turns == "1" for k, *_, turns in found) for kind in ("large", "small")}
+        assert at_once["large"] >= 2
+        assert at_once["small"] <= 1
+        assert all(bool(zooms) == (turns != "1") for _, _, zooms, _, turns in found)
+        assert sum(digit == answer for _, digit, _, answer, _ in found) >= 4
+
     def test_the_readme_s_own(self, tmp_path: Path) -> None:
         """Its scenes are made by its command, its questions are about them, and its program runs."""
         text = (ROOT / "README.md").read_text()

@@ -1,8 +1,9 @@
-"""The grid in which the nano models name places, and the boxes on it that the agent asks to see up close.
+"""How the nano models name places, and the boxes that the agent asks to see up close.
 
-Boxes on the grid follow from what the agent has just said (column, row, quarter of the cell, size); exact ones are a
-hard lesson for a model of this size, and a crop that holds the whole sign, large enough to read, is all that its next
-turn needs.
+A place is a column and a row from 0 to 9: one digit each, and a straight line from where a sign is to what is said of
+it. (Halves of the first look's 6 x 6 cells were not learned: left, right, left, right along the picture is no line.)
+The boxes follow from what the agent has just said; exact ones are a hard lesson for a model of this size, and a crop
+that holds the whole sign, large enough to read, is all that its next turn needs.
 """
 
 from __future__ import annotations
@@ -12,25 +13,21 @@ from speceyes.evals.datasets.scenes import SIDE, Sign
 LOOK = 192
 """Width and height of every picture that a nano model sees."""
 CELLS = 6
-"""Columns and rows: one cell for each token of the first look."""
+"""Columns and rows of tokens in a look."""
+PLACES = 10
+"""Columns and rows of places."""
 SMALL_BOX, LARGE_BOX = 32, 96
-"""Sides of the boxes in pixels of the first look: a quarter of a cell, and what such a sign reaches beyond it."""
+"""Sides of the boxes in pixels of the first look: a place, and what a sign of that size reaches beyond it."""
 
 
-def cell(sign: Sign) -> tuple[int, int]:
+def place(sign: Sign) -> tuple[int, int]:
     """Column and row of the sign's centre."""
-    return int(sign.x * CELLS / SIDE), int(sign.y * CELLS / SIDE)
-
-
-def quarter(sign: Sign) -> tuple[int, int]:
-    """The part of its cell that the sign's centre is in: (0 left or 1 right, 0 top or 1 bottom)."""
-    return int(sign.x * 2 * CELLS / SIDE) % 2, int(sign.y * 2 * CELLS / SIDE) % 2
+    return int(sign.x * PLACES / SIDE), int(sign.y * PLACES / SIDE)
 
 
 def look_box(sign: Sign) -> list[int]:
-    """The box around the sign's quarter cell that the agent asks for, in pixels of the first look."""
+    """The box around the sign's place that the agent asks for, in pixels of the first look."""
     side = SMALL_BOX if sign.small else LARGE_BOX
-    step = LOOK // (2 * CELLS)
-    places = [2 * at + half for at, half in zip(cell(sign), quarter(sign), strict=True)]
-    left, top = (min(max(0, at * step + step // 2 - side // 2), LOOK - side) for at in places)
+    centres = [round((at + 0.5) * LOOK / PLACES) for at in place(sign)]
+    left, top = (min(max(0, centre - side // 2), LOOK - side) for centre in centres)
     return [left, top, left + side, top + side]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cache import Scenes
-from grid import cell, look_box, quarter
+from grid import look_box, place
 
 from speceyes.evals.datasets.questions import (
     Axis,
@@ -104,11 +104,11 @@ def screening(question: SceneQuestion, scene: Scene) -> Branch:
 
 
 def listing(rng: random.Random, scene: Scene) -> Branch:
-    """All signs in random order with column and row of a 6 x 6 grid: it trains the look-up that questions need."""
+    """All signs in random order with column and row: it trains the look-up that questions need."""
     signs = list(scene.signs)
     rng.shuffle(signs)
     said = [
-        "{} {} at {} {}".format(s.color, s.shape, *cell(s)) + ("" if s.small else f" shows {s.digit}") for s in signs
+        "{} {} at {} {}".format(s.color, s.shape, *place(s)) + ("" if s.small else f" shows {s.digit}") for s in signs
     ]
     return _reply("List the signs.", "; ".join(said))
 
@@ -130,9 +130,9 @@ def draft_branches(rng: random.Random, scene: Scene) -> list[Branch]:
 # The agent ---------------------------------------------------------------------------------------------------------
 
 
-OPENING, CLOSING = 4.0, 6.0
+OPENING, CLOSING = 4.0, 10.0
 """How many times as much as a tool call the thoughts count that begin and end a run: all else follows from them."""
-KEY = 6.0
+KEY = 8.0
 """And how many times as much as those their deciding words."""
 
 
@@ -145,10 +145,9 @@ def _call(sign: Sign) -> str:
 
 
 def _look_at(sign: Sign) -> str:
-    size, (column, row), (right, bottom) = "small" if sign.small else "large", cell(sign), quarter(sign)
-    part = f"{('top', 'bottom')[bottom]} {('left', 'right')[right]}"
-    place = f"at column* {column}*, row* {row}*,* {part}*,"
-    return f"The {sign.color} sign is {place} and looks {size}. I look closer at it."
+    size, (column, row) = "small" if sign.small else "large", place(sign)
+    at = f"at column* {column}*, row* {row}* and looks {size}"
+    return f"The {sign.color} sign is {at}. I look closer at it."
 
 
 def _stressed(text: str, stress: float) -> Branch:
@@ -247,10 +246,11 @@ def agent_branches(rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
         rng.shuffle(shown)
         question = ask_position(rng, *shown, rng.choice(axes))
         branches.append(agent_run(_maybe_options(rng, question), scene, near))
-    details = [ask_shape(rng, rng.choice(shown))]
-    for sign in shown:
-        details += [ask_digit(rng, sign), ask_existence(rng, sign.color, _asked_shape(rng, sign), scene)]
-    if rng.random() < 0.6:
+    details = [ask_shape(rng, rng.choice(shown))] if rng.random() < 0.5 else []
+    details += [ask_digit(rng, sign) for sign in shown]
+    asked = [*shown, rng.choice(shown)]
+    details += [ask_existence(rng, sign.color, _asked_shape(rng, sign), scene) for sign in asked]
+    if rng.random() < 0.5:
         color = rng.choice([c for c in COLORS if scene.find(c) is None])
         details.append(ask_existence(rng, color, rng.choice(SHAPES), scene))
     branches += [agent_run(_maybe_options(rng, question), scene, near) for question in details]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -141,7 +142,8 @@ def test_no_run(run: Run) -> None:
 def test_with_the_nano_pair_from_records_to_an_answer(tmp_path: Path, run: Run) -> None:
     """Recorded, calibrated, asked; and another prompt is refused. So few records carry a weak promise only."""
     assert run("record", "nano:24:5@calibration", "-o", "run").exit_code == 0
-    made = run("calibrate", "run", "-o", "gate.json", "--alpha", "0.5", "--delta", "0.4", "--screen-threshold", "0.9")
+    weak = ["--alpha", "0.6", "--delta", "0.4", "--screen-threshold", "0.9", "--method", "fixed-sequence"]
+    made = run("calibrate", "run", "-o", "gate.json", *weak)
     assert made.exit_code == 0, made.output
     draw_scene(make_scene(TEST)).save("scene.png")
     question = ("ask", "scene.png", "Is there a red sign?", "--calibration", "gate.json")
@@ -154,3 +156,11 @@ def test_with_the_nano_pair_from_records_to_an_answer(tmp_path: Path, run: Run) 
     assert refused.exit_code == 2
     assert "draft_prompt" in refused.stderr
     assert "made for something else" in refused.stderr
+
+
+def test_without_scipy(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = recorded(tmp_path / "run", 20, lost=0.5)
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    result = run("calibrate", folder, "-o", "gate.json")
+    assert result.exit_code == 2
+    assert "pip install 'speceyes[evals]'" in result.stderr

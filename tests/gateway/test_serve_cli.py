@@ -1,202 +1,28 @@
-"""`speceyes serve` as people start it: a process of its own, with the nano pair, under the clients that people use."""
+"""`speceyes serve` as a process: how it starts, what it refuses to start with, and how it ends."""
 
 from __future__ import annotations
 
-import base64
-import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-import openai
 import pytest
 from gateway_server import agent_says, draft_says
+from serve_process import Process, refused, started
 
 from speceyes.engines.scripted import Reply, Script, ScriptedServer
-from speceyes.evals.datasets.samples import Sample, make_samples
-
-PROGRAM = [sys.executable, "-c", "from speceyes.cli import main; main()", "serve"]
-
-
-@dataclass
-class Process:
-    """A gateway process. `url` is what it printed first."""
-
-    popen: subprocess.Popen[str]
-    url: str
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
-        """Exit code, the rest of standard output, and standard error."""
-        if self.popen.poll() is None:
-            self.popen.send_signal(number)
-        out, err = self.popen.communicate(timeout=60)
-        return self.popen.returncode, out, err
-
-
-def start(folder: Path, *flags: str) -> subprocess.Popen[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("SPECEYES_")}
-    return subprocess.Popen(
-        [*PROGRAM, *flags],
-        cwd=folder,
-        env=clean | {"XDG_STATE_HOME": str(folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def started(folder: Path, *flags: str) -> Process:
-    popen = start(folder, "--port", "0", *flags)
-    assert popen.stdout is not None
-    url = popen.stdout.readline().strip()
-    if not url:
-        pytest.fail(f"the gateway did not start: {popen.communicate()[1]}", pytrace=False)
-    return Process(popen, url)
-
-
-def refused(folder: Path, *flags: str) -> str:
-    """What a start that must fail says; with code 2, in one line, and without a URL."""
-    popen = start(folder, *flags)
-    out, err = popen.communicate(timeout=120)
-    assert (popen.returncode, out) == (2, ""), err
-    assert err.count("error: ") == 1
-    assert "Traceback" not in err
-    return err
-
-
-@pytest.fixture(scope="session")
-def nano(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """The gateway over the nano pair, without any configuration."""
-    process = started(tmp_path_factory.mktemp("serve"))
-    yield process
-    code, out, err = process.stop()
-    assert (code, out) == (0, ""), err
-
-
-@pytest.fixture(scope="session")
-def samples() -> list[Sample]:
-    return list(make_samples(8, seed=3))
-
-
-def question(sample: Sample, **fields: Any) -> dict[str, Any]:
-    query = sample.query()
-    url = f"data:image/png;base64,{base64.b64encode(query.images[0].source).decode()}"
-    content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": query.question}]
-    return {"model": "speceyes", "messages": [{"role": "user", "content": content}], **fields}
-
-
-def client(url: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=300)
-
-
-def told(answer: Any) -> dict[str, Any]:
-    """The field `speceyes`, which OpenAI's client keeps although it does not know it."""
-    found: dict[str, Any] = answer.model_extra["speceyes"]
-    return found
 
 
 def test_the_first_line_is_the_base_url(nano: Process) -> None:
     assert nano.url.startswith("http://127.0.0.1:")
     assert nano.url.endswith("/v1")
     assert httpx.get(nano.url.removesuffix("/v1") + "/ready", timeout=60).json()["status"] == "ready"
-
-
-def test_openais_client_gets_answers_by_both_routes(nano: Process, samples: list[Sample]) -> None:
-    """Real models: which route a question takes is theirs to decide; eight of all kinds take both."""
-    asker = client(nano.url)
-    routes = set()
-    for sample in samples:
-        answer = asker.chat.completions.create(**question(sample))
-        assert answer.choices[0].message.content
-        assert "<" not in answer.choices[0].message.content
-        assert answer.usage is not None
-        models = told(answer)["usage_by_model"]
-        assert answer.usage.prompt_tokens == sum(one["prompt_tokens"] for one in models.values())
-        routes.add(told(answer)["route"])
-    assert routes == {"draft", "agent"}
-
-
-@pytest.mark.parametrize("model", ["speceyes/draft", "speceyes/agent"])
-def test_a_stream_says_the_same_as_the_whole(nano: Process, samples: list[Sample], model: str) -> None:
-    asker = client(nano.url)
-    whole = asker.chat.completions.create(**question(samples[0], model=model))
-    chunks = list(
-        asker.chat.completions.create(
-            **question(samples[0], model=model, stream=True, stream_options={"include_usage": True})
-        )
-    )
-    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-    assert text == whole.choices[0].message.content
-    assert [chunk.usage is not None for chunk in chunks].count(True) == 1
-    last = [chunk for chunk in chunks if chunk.choices][-1]
-    assert last.choices[0].finish_reason == whole.choices[0].finish_reason
-    assert told(last)["route"] == told(whole)["route"]
-
-
-def test_the_agents_run_is_in_the_trace(nano: Process, samples: list[Sample]) -> None:
-    asker = client(nano.url)
-    for sample in samples:
-        extra = {"speceyes": {"trace": True, "reasoning": True}}
-        answer = asker.chat.completions.create(**question(sample, model="speceyes/agent"), extra_body=extra)
-        run = told(answer)["trace"]["run"]
-        if run["depth"]:
-            break
-    assert run["depth"] >= 1, "none of eight questions made the agent zoom"
-    assert run["turns"][0]["crops"][0]["size"] == [192, 192]
-    assert answer.choices[0].message.model_extra["reasoning_content"]  # type: ignore[index]
-
-
-async def test_openais_asynchronous_client_works(nano: Process, samples: list[Sample]) -> None:
-    async with openai.AsyncOpenAI(base_url=nano.url, api_key="none", max_retries=0) as asker:
-        text = ""
-        async for chunk in await asker.chat.completions.create(**question(samples[1], stream=True)):
-            text += chunk.choices[0].delta.content or ""
-        assert text
-
-
-def test_without_an_image_the_agents_server_answers(nano: Process) -> None:
-    answer = client(nano.url).chat.completions.create(
-        model="speceyes", messages=[{"role": "user", "content": "What digit is on the red sign?"}], max_tokens=8
-    )
-    assert told(answer)["reason"] == "no_image"
-    assert answer.usage is not None
-    assert 0 < answer.usage.completion_tokens <= 8
-
-
-def test_curl_sees_the_stream(nano: Process, samples: list[Sample], tmp_path: Path) -> None:
-    body = tmp_path / "body.json"
-    body.write_text(json.dumps(question(samples[0], stream=True)))
-    curl = ["curl", "-sSN", f"{nano.url}/chat/completions", "-H", "content-type: application/json"]
-    said = subprocess.run([*curl, "--data-binary", f"@{body}"], capture_output=True, text=True, timeout=300)
-    assert said.returncode == 0, said.stderr
-    assert said.stdout.startswith("data: {")
-    assert said.stdout.endswith("data: [DONE]\n\n")
-
-
-async def test_inspect_works(nano: Process, samples: list[Sample]) -> None:
-    """The evaluation tool, with its own provider for servers of this kind."""
-    from inspect_ai.model import ChatMessageUser, ContentImage, ContentText, GenerateConfig, get_model
-
-    image, text = question(samples[0])["messages"][0]["content"]
-    content = [ContentImage(image=image["image_url"]["url"]), ContentText(text=text["text"])]
-    model = get_model(
-        "openai-api/gateway/speceyes", base_url=nano.url, api_key="none", config=GenerateConfig(max_tokens=16, seed=1)
-    )
-    found = await model.generate([ChatMessageUser(content=content)])
-    assert found.completion
-    assert found.stop_reason == "stop"
-    assert found.usage is not None
-    assert found.usage.input_tokens > 0
 
 
 # Starting and ending

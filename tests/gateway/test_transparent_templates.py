@@ -45,7 +45,7 @@ def test_an_answer_that_would_be_read_as_another_is_not_written(answer: str) -> 
     "reply", ["{answer}", "<answer></answer>", "<answer>{answer} {answer}</answer>", "<answer>x{answer}</answer>"]
 )
 def test_a_reply_that_the_clients_would_not_understand_is_refused_at_the_start(reply: str) -> None:
-    with pytest.raises(ConfigError, match="transparent.reply"):
+    with pytest.raises(ConfigError, match="transparent\\.reply"):
         TextForm(make_dialect("deepeyes"), reply)
 
 

@@ -165,10 +165,12 @@ def _close(run: _Run, limit: Finish) -> Generator[Step, Reply, AgentRun]:
         except EngineError as error:
             if not run.outgrew(error):
                 run.book("", error=f"The closing request failed: {error}")
-                return run.finished(Final(""), limit)
+                return run.finished(Final("", whole=False), limit)
             run.take_back(error)
     run.record(completion)
-    return run.finished(run.dialect.closing_answer(completion), limit)
+    final = run.dialect.closing_answer(completion)
+    # An empty answer must not look like success: the limit cut it.
+    return run.finished(final if final.text else replace(final, whole=False), limit)
 
 
 @dataclass(slots=True)

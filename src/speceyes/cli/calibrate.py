@@ -38,7 +38,7 @@ def calibrate(
     method: Annotated[
         str, typer.Option(help="split: some of the records choose the thresholds. fixed-sequence: one grid for all.")
     ] = "split",
-    split: Annotated[float, typer.Option(metavar="SHARE", help="Part of the records that chooses.")] = 0.25,
+    split: Annotated[float, typer.Option(metavar="SHARE", help="Part of the records that chooses.")] = 0.2,
     earlier: Annotated[
         Path | None,
         typer.Option("--sequence", metavar="FILE", help="fixed-sequence: thresholds of an earlier calibration."),

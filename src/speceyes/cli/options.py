@@ -70,6 +70,7 @@ _FLAGS = {
     "serve.allow_unauthenticated": "--allow-unauthenticated",
     "access.keys_file": "--api-key-file",
     "fetch.enabled": "--fetch-images",
+    "trust.mode": "--trust",
 }
 
 

@@ -45,6 +45,14 @@ FetchImages = Annotated[
         "--fetch-images", help="Fetch images that requests name by URL.", rich_help_panel=_PANEL, show_default=False
     ),
 ]
+Trust = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODE",
+        help="observe (the agent answers, drafts are only noted), enforce (the default), or audit.",
+        rich_help_panel=_PANEL,
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -58,6 +66,7 @@ def serve(
     api_key_file: KeyFile = None,
     allow_unauthenticated: OpenToAll = None,
     fetch_images: FetchImages = None,
+    trust: Trust = None,
     config: options.ConfigFile = None,
     assignments: options.Assignments = None,
     draft_url: options.DraftUrl = None,
@@ -76,6 +85,7 @@ def serve(
         "serve.allow_unauthenticated": allow_unauthenticated or None,
         "access.keys_file": api_key_file,
         "fetch.enabled": fetch_images or None,
+        "trust.mode": trust,
         "draft.url": draft_url,
         "draft.model": draft_model,
         "agent.url": agent_url,

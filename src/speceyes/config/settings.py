@@ -127,7 +127,7 @@ class AgentSettings(EngineSettings):
     """What the numbers of a box mean: pixels of the resized picture, pixels of the original, 0 to 1, 0 to 1000. None:
     as the dialect has it."""
     zoom_context: Annotated[float, Field(ge=0, le=10)] | None = None
-    """Margin of a crop on each side of its box, as a share of the box's side. None: 0; for the nano agent 1."""
+    """Margin of a crop on each side of its box, as a share of the box's side. None: 0; for the nano agent 0.15."""
     prompts: FilePath | None = None
     """A TOML or JSON file with any of the dialect's prompts: `system`, `act`, `screen`, `reminder`, `closing`, ..."""
 

@@ -40,6 +40,8 @@ class TrustSettings(Section):
 
     observe_at_once: Count = 4
     """Requests on which we speculate beside the agent at a time, under `observe`."""
+    drain_s: Annotated[float, Field(ge=0)] = 5.0
+    """Seconds that what runs beside the requests gets when the gateway stops. Audits that are late count as missing."""
 
     audit_alpha: OpenShare | None = None
     """The greatest share of accepted drafts that may differ from the agent's answer. None: what the calibration
@@ -59,8 +61,6 @@ class TrustSettings(Section):
     audit_state: FilePath | None = None
     """File of the audit's state, of one gateway process; `speceyes audit show FILE` reads it. Other modes only read it:
     a gate that was tightened stays so. None: `~/.local/state/speceyes/audit.json`."""
-    audit_drain_s: Annotated[float, Field(ge=0)] = 5.0
-    """Seconds that audits under way get when the gateway stops; then they count as missing."""
 
     @property
     def draft_calls(self) -> int:

@@ -19,8 +19,8 @@ from speceyes.imaging.resize import PixelLimits
 
 NANO_LIMITS = PixelLimits(factor=32, min_pixels=192 * 192, max_pixels=192 * 192)
 """Every picture that the nano models see has this many pixels: 36 image tokens, 192 x 192 for a square."""
-NANO_ZOOM_CONTEXT = 0.0
-"""The nano agent's boxes lie on a coarse grid and hold the whole sign, so its crops need no margin."""
+NANO_ZOOM_CONTEXT = 0.15
+"""Margin of the nano agent's crops: its boxes lie on a coarse grid, and it is sometimes one step off."""
 NANO_CONTEXT = 4096
 """Tokens in a slot: a whole agent run with several zooms."""
 NANO_THREADS = 4

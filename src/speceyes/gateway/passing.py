@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import msgspec
 
 from speceyes.engines import failures
@@ -73,10 +74,7 @@ class _Passage:
 
     async def whole(self, out: Outgoing) -> Answer:
         async with self._upstream.forward(self._content()) as response:
-            reply = dict(read_json(self._where, (await response.aread()).decode("utf-8", "replace")))
-        self._check(reply, "message")
-        if not reply.get("choices"):
-            raise EngineProtocolError(f"{self._where}: the reply has no choices")
+            reply = await self._reply(response)
         answer = self._answer()
         body = self._renamed(reply) | {"speceyes": self._extension(answer)}
         await out.whole(encode(body), self._headers)
@@ -112,6 +110,9 @@ class _Passage:
         """Read the reply's stream, and tell its chunks as the client may see them."""
         events, finished = EventStream(), False
         async with self._upstream.forward(self._content()) as response:
+            if "json" in response.headers.get("content-type", ""):  # a server that does not stream, or an error
+                tell(self._renamed(_as_chunk(await self._reply(response))))
+                return
             async for data in response.aiter_bytes():
                 for payload in events.feed(data):
                     if payload == END:
@@ -124,6 +125,14 @@ class _Passage:
                         tell(self._renamed(chunk))
         if not finished:
             raise EngineUnreachable(f"{self._where}: the stream broke off before its end")
+
+    async def _reply(self, response: httpx.Response) -> Json:
+        """A reply in one piece."""
+        reply = dict(read_json(self._where, (await response.aread()).decode("utf-8", "replace")))
+        self._check(reply, "message")
+        if not reply.get("choices"):
+            raise EngineProtocolError(f"{self._where}: the reply has no choices")
+        return reply
 
     def _content(self) -> bytes:
         """The request with the server's name for the model, and without what is for us."""
@@ -172,3 +181,15 @@ class _Passage:
 def _is_last(chunk: Json) -> bool:
     """Whether a chunk gives the reason for the end of a choice."""
     return any(choice.get("finish_reason") for choice in chunk["choices"])
+
+
+def _as_chunk(reply: Json) -> Json:
+    """A whole reply as the only chunk of a stream."""
+    choices = [
+        {**choice, "delta": choice.get("message") or {}, "finish_reason": choice.get("finish_reason") or "stop"}
+        for choice in reply["choices"]
+    ]
+    for choice in choices:
+        choice.pop("message", None)
+    kept = {name: value for name, value in reply.items() if name != "usage"}
+    return kept | {"object": "chat.completion.chunk", "choices": choices}

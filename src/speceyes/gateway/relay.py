@@ -120,12 +120,16 @@ class Relay:
 def as_told(error: EngineError) -> ApiError:
     """What a client is told of a failure: what the server said, and its status, unless that is about our set-up.
 
-    A body that is no error object of OpenAI's form, which their clients could not read, is told in that form.
+    A body that is no error object of OpenAI's form, which their clients could not read, is told in that form. There was
+    one attempt; whether there is another is the client's choice.
     """
     told = from_error(error)
-    if error.status is None or error.status < 400 or error.misconfigured or not error.body:
+    if error.misconfigured:
         return told
-    told.status = error.status
+    told.retry = None
+    if error.status is None or error.status < 400 or not error.body:
+        return told
+    told.status, told.retry_after = error.status, error.retry_after
     try:
         found = msgspec.json.decode(error.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

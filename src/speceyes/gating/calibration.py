@@ -225,13 +225,15 @@ class Calibration(BaseModel):
     def tightened(self) -> Calibration:
         """The same with the next stricter certified threshold, or with none, and then the gate accepts nothing.
 
-        The guarantee stays: it covers all certified thresholds at once.
+        The guarantee stays: it covers all certified thresholds at once. Raises ConfigError for one that was set by
+        hand, which has no guarantee to keep.
         """
         stricter = [c for c in self.certified if self.threshold is not None and c.threshold > self.threshold]
         content = {name: getattr(self, name) for name in type(self).model_fields}
         if not stricter:
-            nothing = {"threshold": None, "accepted": 0, "risk": None, "bound": None, "interval": None}
-            return self.model_copy(update=nothing)  # also of one that was set by hand, which nobody can make like this
+            return Calibration(
+                **content | {"threshold": None, "accepted": 0, "risk": None, "bound": None, "interval": None}
+            )
         return Calibration(**content | stricter[-1].summary())
 
     def _content(self) -> dict[str, Any]:

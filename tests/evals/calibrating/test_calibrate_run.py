@@ -23,7 +23,7 @@ def test_it_names_all_that_it_depends_on() -> None:
     made = calibrate(table, GATE, EXCESS, 0.05).calibration
     assert {name: getattr(made, name) for name in BOUND_TO} == BOUND_TO
     assert (made.score, made.k, made.aggregate, made.screen_threshold) == ("separability", 4, "min", 0.5)
-    assert (made.data, made.method, made.n, made.n_tuning) == (table.digest, "split", 1500, 500)
+    assert (made.data, made.method, made.n, made.n_tuning) == (table.digest, "split", 1600, 400)
     assert (made.alpha, made.delta) == (0.05, 0.05)
     assert [promise.model_dump() for promise in made.promises] == [{"risk": "excess", "alpha": 0.05}]
     evidence = made.evidence

@@ -86,7 +86,7 @@ def outcomes(n: int, bad_below: float, seed: int = 0) -> Outcomes:
 def test_tuning_starts_where_enough_will_be_accepted() -> None:
     """Of 300 certifying records, 59 clean ones are needed: the strictest fifth of them, and some more to be safe."""
     sequence = tuned(outcomes(100, 0.5), LIMITS, 0.05, ratio=3.0)
-    assert 0.5 <= sequence.thresholds[0] <= 0.78
+    assert 0.5 <= sequence.thresholds[0] < 0.8
     assert sequence.thresholds[-1] == outcomes(100, 0.5).candidates[-1]
     assert sequence.weights[0] == 1.0
 

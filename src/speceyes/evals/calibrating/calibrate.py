@@ -29,7 +29,7 @@ from speceyes.gating.certify import (
 )
 from speceyes.gating.evidence import CertifiedThreshold, Promise, Traffic
 
-SHARE = 0.25
+SHARE = 0.2
 """Share of the records that choose the thresholds, where the run is split."""
 
 
@@ -161,13 +161,14 @@ def make_calibration(
         )
         for step in certificate.certified
     )
+    at_threshold: dict[str, Any] = certified[-1].summary() if certified else {"threshold": None}
     return Calibration(
         score=gate.score,
         k=gate.k,
         aggregate=gate.aggregate,
         screen_threshold=gate.screen_threshold,
-        **{"threshold": None, **(certified[-1].summary() if certified else {})},
-        **bound_to,
+        **at_threshold,
+        **dict[str, Any](bound_to),
         data=data,
         method=str(method),
         n=certificate.n,

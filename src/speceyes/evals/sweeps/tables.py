@@ -62,8 +62,8 @@ def gate_table(swept: Sweep) -> Grid:
         f"Gates at K = {swept.k}: how well a score tells {word.right} drafts from {word.wrong} ones",
         (
             f"AUROC: chance that of two drafts, one {word.right} and one {word.wrong}, the {word.right} one scores "
-            f"higher (0.5 a coin, 1 perfect). AURC: share of {word.wrong} drafts among the surest, averaged over how many "
-            "are taken (smaller is better); excess: above the best possible ranking. "
+            f"higher (0.5 a coin, 1 perfect). AURC: share of {word.wrong} drafts among the surest, averaged over how "
+            "many are taken (smaller is better); excess: above the best possible ranking. "
             f"In brackets {100 * swept.options.confidence:g} % intervals."
         ),
         ("gate", "AUROC", "lead over the default", "AURC", "excess AURC", "scored"),

@@ -149,18 +149,28 @@ class Observation:
 def with_speculation(answer: Answer, found: Trace) -> Answer:
     """The agent's answer with what phases I to III found beside it. Why the agent answered stays as it is."""
     mine = answer.trace
-    models = {*mine.usage, *found.usage}
     trace = replace(
         found,
         reason=mine.reason,
         run=mine.run,
         seconds=mine.seconds,
         phase_seconds={**found.phase_seconds, **mine.phase_seconds},
-        usage={model: mine.usage.get(model, Usage()) + found.usage.get(model, Usage()) for model in models},
+        usage=total_usage(mine, found),
         notes=(*mine.notes, *found.notes),
-        attempts=dict(Counter(mine.attempts) + Counter(found.attempts)),
+        attempts=total_attempts(mine, found),
     )
     return replace(answer, trace=trace)
+
+
+def total_usage(*traces: Trace) -> dict[str, Usage]:
+    """Tokens by model."""
+    models = dict.fromkeys(model for trace in traces for model in trace.usage)
+    return {model: reduce(add, (trace.usage.get(model, Usage()) for trace in traces)) for model in models}
+
+
+def total_attempts(*traces: Trace) -> dict[str, int]:
+    """Requests sent, by model."""
+    return dict(reduce(add, (Counter(trace.attempts) for trace in traces)))
 
 
 def make_record(

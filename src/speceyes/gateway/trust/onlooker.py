@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from dataclasses import replace
 
-from speceyes.errors import SpecEyesError
+from speceyes.errors import EngineError, SpecEyesError
 from speceyes.events import Decided, Event, PhaseEnded
 from speceyes.funnel import Funnel
 from speceyes.gateway.observe import Observation
+from speceyes.gateway.observe.observation import total_attempts, total_usage
 from speceyes.gateway.trust.background import Background
-from speceyes.gateway.trust.standing import Standing
-from speceyes.types import Answer, Query, Trace
+from speceyes.gateway.trust.standing import REFUSED_BY_SCREENING, Standing
+from speceyes.types import Answer, Query, Route, Trace
 
 _log = logging.getLogger(__name__)
 
@@ -63,8 +65,35 @@ class Onlooker:
         try:
             async with asyncio.timeout(self._deadline_s):
                 found = await self._beside.decide(query, listen=hear)
+                if isinstance(found, Answer):
+                    return found.trace
+                return await self._with_draft(query, seen, found)
         except (SpecEyesError, TimeoutError) as error:
             self.lost["failed"] += 1
             _log.info("request %s was not observed: %r", query.id, error)
             return None
-        return found.trace if isinstance(found, Answer) else found
+
+    async def _with_draft(self, query: Query, seen: Observation, found: Trace) -> Trace:
+        """What was found out, with a draft also where screening refuses one.
+
+        Without it a record of the traffic would hold a draft only for what the present screening lets through, and
+        nothing else could be tried or calibrated on it.
+        """
+        if found.reason not in REFUSED_BY_SCREENING:
+            return found
+
+        def hear(event: Event) -> None:
+            if isinstance(event, PhaseEnded):
+                seen.listener(event)
+
+        try:
+            drafted = (await self._beside.answer(query, by=Route.DRAFT, listen=hear)).trace
+        except EngineError as error:
+            return replace(found, notes=(*found.notes, f"{type(error).__name__}: {error}"))
+        return replace(
+            found,
+            draft=drafted.draft,
+            phase_seconds={**found.phase_seconds, **drafted.phase_seconds},
+            usage=total_usage(found, drafted),
+            attempts=total_attempts(found, drafted),
+        )

@@ -74,7 +74,7 @@ async def open_trust(
         try:
             yield trust
         finally:
-            await trust.close(chosen.audit_drain_s)
+            await trust.close(chosen.drain_s)
 
 
 @asynccontextmanager

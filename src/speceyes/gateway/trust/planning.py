@@ -63,7 +63,9 @@ def identity(calibration: Calibration, setup: Sequence[str] = ()) -> str:
 
 
 def at_level(calibration: Calibration, level: int) -> Calibration:
-    """A calibration, tightened so many times."""
+    """A calibration, tightened so many times. One that was set by hand has one threshold, and then accepts nothing."""
+    if calibration.method == MANUAL and level:
+        return calibration.model_copy(update={"threshold": None})  # which no manual calibration may be made with
     for _ in range(level):
         calibration = calibration.tightened()
     return calibration

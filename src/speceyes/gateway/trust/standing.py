@@ -24,7 +24,7 @@ from speceyes.types import Reason, Verdict
 
 _log = logging.getLogger(__name__)
 
-_REFUSED_BY_SCREENING = frozenset({Reason.TOOL_WOULD_HELP, Reason.SCREEN_UNREADABLE})
+REFUSED_BY_SCREENING = frozenset({Reason.TOOL_WOULD_HELP, Reason.SCREEN_UNREADABLE})
 _SCORED = frozenset(
     {
         *(Reason.ACCEPTED, Reason.BELOW_THRESHOLD, Reason.EMPTY_ANSWER, Reason.TRUNCATED_ANSWER),
@@ -121,7 +121,7 @@ class Standing:
 
 def _seen(verdict: Verdict, level: int, *, gated: bool) -> Served | None:
     """What the drift monitors are told; None where the verdict says nothing about the traffic."""
-    if verdict.reason in _REFUSED_BY_SCREENING:
+    if verdict.reason in REFUSED_BY_SCREENING:
         return Served(accepted=False if gated else None, level=level, screened=False, at=_now())
     if verdict.reason not in _SCORED:
         return None

@@ -122,17 +122,17 @@ def from_error(error: BaseException, request_id: str = "") -> ApiError:
 def _from_engine(error: EngineError) -> ApiError:
     """The model client has retried already wherever that could help, so a client should not, unless told when."""
     said, wait = str(error), error.retry_after
+    retry = None if wait is not None else False
     match error:
         case EngineOverloaded(status=429):
-            return ApiError(429, said, kind=LIMITED, code="upstream_overloaded", retry_after=wait)
+            return ApiError(429, said, kind=LIMITED, code="upstream_overloaded", retry_after=wait, retry=retry)
         case EngineOverloaded():
-            return ApiError(503, said, kind=SERVER, code="upstream_overloaded", retry_after=wait)
+            return ApiError(503, said, kind=SERVER, code="upstream_overloaded", retry_after=wait, retry=retry)
         case DeadlineExceeded():
             return ApiError(504, said, kind=SERVER, code="deadline_exceeded", retry=False)
         case EngineTimeout():
             return ApiError(504, said, kind=SERVER, code="upstream_timeout", retry=False)
         case EngineUnreachable():
-            retry = None if wait is not None else False
             return ApiError(503, said, kind=SERVER, code="upstream_unreachable", retry_after=wait, retry=retry)
         case EngineRefused() if error.misconfigured:
             return ApiError(502, said, kind=SERVER, code="upstream_misconfigured", retry=False)

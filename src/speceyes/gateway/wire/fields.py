@@ -59,7 +59,11 @@ FIELDS = (
     Field("logprobs", "only with `speceyes/draft`, which returns those of the draft's tokens", (False,), True),
     Field("top_logprobs", "only with `speceyes/draft` and `logprobs`; at most the draft's K", (0,), True),
     Field("response_format", 'only `{"type": "text"}`', ({"type": "text"},)),
-    Field("tools", "with a tool in it, you run the loop yourself (transparent mode): tools never mix with the agent's", ([],)),
+    Field(
+        "tools",
+        "with a tool in it, you run the loop yourself (transparent mode): tools never mix with the agent's",
+        ([],),
+    ),
     Field("tool_choice", 'without tools only `"none"` and `"auto"`', ("none", "auto")),
     Field("parallel_tool_calls", "no effect without tools"),
     Field("functions", f"{_NOT_SERVED}: the old form of `tools`", ([],)),

@@ -64,28 +64,24 @@ def accepted_needed(rate: float, alpha: float, level: float, power: float = POWE
     return None
 
 
-def need_for(certificate: Certificate, levels: float) -> Need:
+def need_for(certificate: Certificate, level: float) -> Need:
     """What an infeasible test would have taken, at the best of its thresholds.
 
     Args:
         certificate: What was found.
-        levels: The level that a threshold must pass at: delta for one start, its share of delta for several.
+        level: What a threshold's p-value must stay under: delta for one start, its share of delta for several.
     """
     options = [
-        (records, step, accepted)
-        for step in certificate.steps
-        for records, accepted in _need(step, certificate, levels)
+        (records, step, accepted) for step in certificate.steps for records, accepted in _need(step, certificate, level)
     ]
     carried = [
         (max(b / limit.alpha for b, limit in zip(bounds, certificate.limits, strict=True)), step, bounds)
         for step in certificate.steps
         if step.accepted
-        for bounds in [tuple(float(upper_bound(x, step.accepted, levels)) for x in step.losses)]
+        for bounds in [tuple(float(upper_bound(x, step.accepted, level)) for x in step.losses)]
     ]
-    bounds, carried_at = ((), None)
-    if carried:
-        _, best, bounds = min(carried, key=lambda found: found[0])
-        carried_at = best.threshold
+    _, best, bounds = min(carried, key=lambda found: found[0], default=(0.0, None, ()))
+    carried_at = None if best is None else best.threshold
     if not options:
         return Need(None, None, None, None, bounds, carried_at)
     records, step, accepted = min(options, key=lambda option: option[0])

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from speceyes.errors import InputError
 from speceyes.gating.certify.binomial import most_allowed, tail
+from speceyes.gating.certify.curve import loss_curve
 from speceyes.gating.certify.outcomes import Outcomes
 from speceyes.gating.certify.risks import Limit
 from speceyes.gating.certify.sequence import ThresholdSequence
@@ -21,8 +22,10 @@ BoolArray = NDArray[np.bool_]
 
 SHARES = np.arange(0.05, 1.0001, 0.025)
 """Shares of the tuning candidates that the thresholds of `tuned` accept, from the strictest to all."""
-GOOD_ENOUGH = 0.95
+GOOD_ENOUGH = 0.97
 """`tuned` starts at the strictest threshold whose chance to pass is at least this share of the best one's."""
+CURVE_COUNTS = 50
+"""How many records the fitted curve of losses counts for, against those seen at a threshold."""
 _NORMAL = np.array([NormalDist().inv_cdf((i + 0.5) / 9) for i in range(9)])
 """A normal distribution in nine numbers."""
 
@@ -49,10 +52,11 @@ def tuned(tuning: Outcomes, limits: Sequence[Limit], delta: float, ratio: float)
     """The sequence that promises most, by these records: where to start, and from there looser step by step.
 
     Each threshold's chance to pass is estimated. It will accept about `ratio` times as many certifying records as it
-    does tuning ones, give or take what the draw of both parts does to such a count, and lose them at the rate seen
-    here, (losses + 1/2) / (accepted + 1). The sequence starts at the strictest threshold whose chance is nearly as good
-    as the best one's, since a failure at the start ends everything. Any rule would be allowed here: the certifying
-    records have not been looked at.
+    does tuning ones, give or take what the draw of both parts does to such a count. The risk at it is what was seen,
+    drawn towards a smooth curve as if that were known from `CURVE_COUNTS` further records: among so few, no loss and
+    one loss are a matter of luck. The sequence starts at the strictest threshold whose chance is nearly as good as the
+    best one's, since a failure at the start ends everything. Any rule would be allowed here: the certifying records
+    have not been looked at.
 
     Args:
         tuning: Records that will not certify.
@@ -67,11 +71,25 @@ def tuned(tuning: Outcomes, limits: Sequence[Limit], delta: float, ratio: float)
     # both counts are binomial: their variances add up
     spread = np.sqrt(accepted * (1.0 - accepted / len(tuning)) * ratio * (1.0 + ratio))
     trials = np.maximum(0, np.round(accepted * ratio + _NORMAL[:, None] * spread)).astype(np.int64)
-    rates = (lost + 0.5) / (accepted + 1.0)
     # the least of the risks' chances; they may hang together, so their product would be too low
-    chance = np.min([_chance(trials, r, limit.alpha, delta) for r, limit in zip(rates, limits, strict=True)], axis=0)
+    chances = [
+        _chance(trials, rate, limit.alpha, delta)
+        for rate, limit in zip(_risks(tuning, thresholds, accepted, lost), limits, strict=True)
+    ]
+    chance = np.min(chances, axis=0)
     start = int(np.argmax(chance >= GOOD_ENOUGH * chance.max()))
     return ThresholdSequence.from_start(thresholds[start:])
+
+
+def _risks(tuning: Outcomes, thresholds: FloatArray, accepted: IntArray, lost: IntArray) -> FloatArray:
+    """Estimated risks at each threshold. (M,), (M,), (R, M) -> (R, M)."""
+    known = ~np.isnan(tuning.scores)
+    scores = tuning.scores[known]
+    passing = scores >= thresholds[:, None]
+    curves = np.stack([loss_curve(scores, losses) for losses in tuning.losses[:, known]])
+    expected = (passing @ curves.T).T / accepted
+    risks: FloatArray = (lost + CURVE_COUNTS * expected) / (accepted + CURVE_COUNTS)
+    return risks
 
 
 def _chance(trials: IntArray, rate: FloatArray, alpha: float, delta: float) -> FloatArray:
