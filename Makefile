@@ -52,8 +52,9 @@ docs: .venv-docs/.stamp ## Build the documentation into site/
 
 train-nano: .venv-train/.stamp ## Make the nano pair from nothing (hours; resumes where it was broken off)
 	$(TRAIN)/python models/nano/train.py
-	$(TRAIN)/python models/nano/evaluate.py --split calibration --count 800 --records models/nano/work/calibration.jsonl
-	$(TRAIN)/python models/nano/calibrate.py models/nano/work/calibration.jsonl
+	$(TRAIN)/speceyes record nano:2000:0@calibration -o models/nano/work/calibration
+	$(TRAIN)/speceyes calibrate models/nano/work/calibration --risk excess --alpha 0.02 --delta 0.05 \
+		-o models/nano/gguf/calibration.json
 	$(TRAIN)/python models/nano/evaluate.py --split test --count 400 --json models/nano/evaluation.json
 
 test-slow: .venv-train/.stamp ## Compare llama.cpp with transformers on the shipped weights

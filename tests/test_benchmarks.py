@@ -18,6 +18,7 @@ from speceyes.evals.systems import SystemName
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+import soak
 import throughput
 
 BENCHMARKS = Path(throughput.__file__).parent
@@ -74,6 +75,32 @@ def test_gate_arithmetic(tmp_path: Path) -> None:
     assert record["answers"] == 50
     assert record["speedup"]["median"] > 0
     assert "plain Python loop" in said
+
+
+def test_soak(tmp_path: Path) -> None:
+    """A short one: every request is accounted for, and nothing is left of them in the gateway's process."""
+    said, record = run(tmp_path, "soak.py", "--requests", "300", "--concurrency", "16")
+    assert record["wrong"] == []
+    assert record["counted"] == record["requests"] == 300
+    assert record["lost"] == 0
+    kinds = {name.rpartition(": ")[0] for name in record["got"]}
+    assert len(kinds) == 13
+    assert any(name.startswith("hangs up") for name in kinds)
+    assert record["after"]["tasks"] <= record["before"]["tasks"] + 2
+    assert "KB a request" in said
+
+
+def test_a_soak_that_leaks_says_so() -> None:
+    held = {"tasks": 2, "threads": 9, "os_threads": 10, "files": 30, "sockets": 16, "objects": 130_000}
+    found = {"before": held, "after": dict(held), "memory": {"first_fifth_mb": 200.0, "last_fifth_mb": 204.0}}
+    found |= {"lost": 0, "counted": 10_000}
+    assert soak.leaks(found, 10_000) == []
+    for name, grown in (("tasks", 8), ("files", 40), ("sockets", 80), ("threads", 12), ("objects", 140_000)):
+        leaky = found | {"after": held | {name: grown}}
+        assert [str(grown) in fault for fault in soak.leaks(leaky, 10_000)] == [True]
+    assert "memory" in soak.leaks(found | {"memory": {"first_fifth_mb": 200.0, "last_fifth_mb": 230.0}}, 10_000)[0]
+    assert "lost" in soak.leaks(found | {"lost": 1}, 10_000)[0]
+    assert "9999" in soak.leaks(found | {"counted": 9_999}, 10_000)[0]
 
 
 def test_every_benchmark_is_explained() -> None:

@@ -1,6 +1,6 @@
 """Measure the pair on held-out scenes, greedy, through llama.cpp, as it is served.
 
-    python models/nano/evaluate.py [--folder DIR] [--split test] [--count 400] [--json FILE] [--records FILE]
+    python models/nano/evaluate.py [--folder DIR] [--split test] [--count 400] [--json FILE]
 
 Prints accuracy of the draft and of the agent in its loop by question kind and size of the sign asked about, the box's
 overlap with its target, and how well screening and the gate's score rank. Needs no torch.
@@ -197,32 +197,15 @@ def show(result: dict[str, object]) -> None:
             console.print(f"{key.replace('_', ' ')}: {value:.3f}" if isinstance(value, float) else f"{key}: {value}")
 
 
-def record(outcome: Outcome, split: str, i: int) -> dict[str, object]:
-    """One row of the calibration data: everything that a gate needs, independent of any threshold."""
-    return {
-        "id": f"{split}-{i}",
-        "kind": outcome.question.kind,
-        "size": outcome.size,
-        "gold": outcome.question.gold,
-        "help_probability": outcome.screening.help_probability,
-        "draft": outcome.draft.text,
-        "draft_right": outcome.right(outcome.draft.text),
-        "agent": outcome.run.text,
-        "agent_right": outcome.right(outcome.run.text),
-        "tokens": [[round(v, 6) for v in token.top_logprobs] for token in outcome.draft.tokens],
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, help="the GGUF files; by default those that are shipped")
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--records", type=Path, help="write every question's outcome as JSON lines")
     options = parser.parse_args()
-    for file in filter(None, (options.json, options.records)):
-        file.parent.mkdir(parents=True, exist_ok=True)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     outcomes = asyncio.run(measure(options.folder, options.split, options.count))
     result = summary(outcomes)
@@ -230,9 +213,6 @@ def main() -> None:
     print(f"{options.count} questions in {time.monotonic() - began:.0f} s")
     if options.json:
         options.json.write_text(json.dumps({"split": options.split, "count": options.count, **result}, indent=2) + "\n")
-    if options.records:
-        lines = [json.dumps(record(o, options.split, i)) for i, o in enumerate(outcomes)]
-        options.records.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

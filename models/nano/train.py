@@ -3,7 +3,7 @@
     python train.py [--work work] [--out .] [--scenes 20000] [--replicas 2]
 
 Every stage saves a checkpoint every two minutes and is skipped when it is done, so a killed run continues where it
-was. `evaluate.py` measures what came out, `calibrate.py` makes the gate's threshold for it.
+was. `evaluate.py` measures what came out; `speceyes record` and `speceyes calibrate` make the gate's threshold for it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Literal, overload
 
 from speceyes.errors import ConfigError, EngineDown, EngineError, SpecEyesError
-from speceyes.events import Answered, Cancelled, Decided, Event, Failed, Listener, ignore
+from speceyes.events import Decided, Event, Listener, ignore
 from speceyes.gating import Calibration
 from speceyes.imaging.looks import look
 from speceyes.logbook import Logbook
@@ -92,10 +92,11 @@ class Funnel:
             DeadlineExceeded: The time was up.
         """
         log = self._open_book(query, listen)
-        try:
-            async with deadline(self.deadline_s if deadline_s is None else deadline_s, log.story):
+        limit_s = self.deadline_s if deadline_s is None else deadline_s
+        with log.broken_off_told():
+            async with deadline(limit_s, log.story):
                 async with self.stateless:
-                    verdict = await self._decide(query, log, by)
+                    verdict = await self._decide(query, log, by)  # I to III
                 log.tell(Decided(query.id, verdict))
                 if not verdict.accepted:
                     async with self.loops:
@@ -103,15 +104,7 @@ class Funnel:
                             log.run = await fall_back(  # IV
                                 query, log.agent_views, log.agent_model, watch=log.turn, say=log.said
                             )
-        except SpecEyesError as error:
-            log.tell(Failed(query.id, error, log.usage()))
-            raise
-        except asyncio.CancelledError:
-            log.tell(Cancelled(query.id, log.usage()))
-            raise
-        answer = log.answer(verdict)
-        log.tell(Answered(answer))
-        return answer
+        return log.answer(verdict)
 
     async def decide(
         self, query: Query, asked: ChatRequest | None = None, *, listen: Listener = ignore, by: By = None
@@ -128,21 +121,11 @@ class Funnel:
             The draft's answer where it is accepted, else what has been found out, for whoever asks the agent now.
         """
         log = self._open_book(query, listen)
-        try:
-            async with self.stateless:
+        with log.broken_off_told():
+            async with deadline(self.deadline_s, log.story), self.stateless:
                 verdict = await self._decide(query, log, by, asked)
-        except SpecEyesError as error:
-            log.tell(Failed(query.id, error, log.usage()))
-            raise
-        except asyncio.CancelledError:
-            log.tell(Cancelled(query.id, log.usage()))
-            raise
         log.tell(Decided(query.id, verdict))
-        if not verdict.accepted:
-            return log.trace(verdict)
-        answer = log.answer(verdict)
-        log.tell(Answered(answer))
-        return answer
+        return log.answer(verdict) if verdict.accepted else log.trace(verdict)
 
     async def _decide(self, query: Query, log: Logbook, by: By, asked: ChatRequest | None = None) -> Verdict:
         """Phases I to III in the paper's order. What fails on the way is a reason to ask the agent."""

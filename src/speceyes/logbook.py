@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,8 +12,8 @@ from typing import Literal
 
 from speceyes.agents.ending import end_answer
 from speceyes.engines.attempts import Attempts, CountedEngine
-from speceyes.errors import EngineError
-from speceyes.events import Listener, PhaseEnded, TextStreamed, TurnEnded
+from speceyes.errors import EngineError, SpecEyesError
+from speceyes.events import Answered, Cancelled, Failed, Listener, PhaseEnded, TextStreamed, TurnEnded
 from speceyes.imaging.view import View
 from speceyes.phases import AgentModel, DraftModel
 from speceyes.types import (
@@ -145,10 +146,24 @@ class Logbook:
             images=self._sizes(),
         )
 
+    @contextmanager
+    def broken_off_told(self) -> Iterator[None]:
+        """Tell of a query that ends without an answer, and what it has cost."""
+        try:
+            yield
+        except SpecEyesError as error:
+            self.tell(Failed(self.query.id, error, self.usage()))
+            raise
+        except asyncio.CancelledError:
+            self.tell(Cancelled(self.query.id, self.usage()))
+            raise
+
     def answer(self, verdict: Verdict) -> Answer:
-        """Close the book: the draft's text where the verdict says so, else the agent's."""
+        """Close the book, and tell it: the draft's text where the verdict says so, else the agent's."""
         text, finish = self._final(verdict)
-        return Answer(text, self.trace(verdict), self.query.id, finish)
+        answer = Answer(text, self.trace(verdict), self.query.id, finish)
+        self.tell(Answered(answer))
+        return answer
 
     def _final(self, verdict: Verdict) -> tuple[str, Literal["stop", "length"]]:
         """The text to show, and why it ends. A draft's length was its server's business."""

@@ -121,8 +121,8 @@ def _other(text: str, **fields: Any) -> Make:
 
 _ERROR = {"error": {"message": "CUDA out of memory", "type": "x", "code": 500}}
 _REFUSAL = {"error": {"message": "bad request", "type": "x", "code": 400}}
-_LONG = "The server could not read the key. " * 11
-"""385 characters: with the key behind it, a message is longer than what is kept of one."""
+_LONG = "The server could not read the key. " * 10 + "So it says what it read: "
+"""375 characters: with the key behind it, a message is longer than what is kept of one."""
 _OVERLOADED: dict[str, Any] = {"status": 503, "code": "upstream_overloaded"}
 _GONE: dict[str, Any] = {"status": 503, "code": "upstream_unreachable"}
 _LATE: dict[str, Any] = {"status": 504, "code": "upstream_timeout"}
@@ -153,6 +153,8 @@ FAULTS: dict[str, Fault] = {
     "401 with the key at the edge": Fault(_says(401, f"{_LONG}{KEY}"), **_WRONG),
     "500 with the key at the edge": Fault(_text(500, f"{_LONG}{KEY}"), again=True),
     "404 no such model": Fault(_says(404, "The model `x` does not exist."), **_WRONG),
+    # Names of snapshots, paths and aliases differ from what was asked for on sound servers too, so it is no fault.
+    "another name": Fault(lambda reply: replace(reply, model="another-2026"), "accepted", 200),
     "redirect": Fault(_text(307, "", location="http://127.0.0.1:9/v1/chat/completions"), **_WRONG),
     # the connection breaks
     "cut": Fault(lambda reply: Cut(), again=True, **_GONE),
@@ -168,6 +170,7 @@ FAULTS: dict[str, Fault] = {
     "bytes": Fault(_text(200, bytes(range(256)), "application/json"), again=True),
     "broken gzip": Fault(_text(200, "no gzip", "application/json", **{"content-encoding": "gzip"})),
     "error with 200": Fault(lambda reply: Status(200, _ERROR, _JSON), again=True),
+    "the key with 200": Fault(lambda reply: Status(200, {"error": {"message": f"wrong: {KEY}"}}, _JSON), again=True),
     "refusal with 200": Fault(lambda reply: Status(200, _REFUSAL, _JSON), places=PLACES[:3]),
     "no events": Fault(_events(), again=True, **_GONE),
     "only done": Fault(_events("[DONE]"), again=True),

@@ -31,7 +31,7 @@ from faulty_upstream import (
 )
 from gateway_server import ZOOM, Running, agent_says, data_url, draft_says, events, picture, running, text_part, user
 
-from speceyes.engines.scripted import Cut, Hang, Outcome, Reply, Status
+from speceyes.engines.scripted import Cut, Hang, Outcome, Payloads, Reply, Status
 from speceyes.gateway.observe.logs import LOGGER
 from speceyes.store import Store
 
@@ -322,6 +322,26 @@ async def test_a_redirect_is_not_followed_and_takes_no_key_along() -> None:
                 for model in ("speceyes", "speceyes/agent", "speceyes/draft"):
                     assert (await served.ask(model=model)).status_code == 502
         assert trap.draft.completions == trap.agent.completions == []
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("tools", [False, True])
+async def test_what_is_passed_on_comes_back_without_our_key(stream: bool, tools: bool) -> None:
+    """Requests without an image, and those of clients with a loop of their own, meet the same servers."""
+    long = "x" * 380
+    replies: list[Outcome] = [
+        Status(401, {"error": {"message": f"Incorrect API key: {AGENT_KEY}"}}),
+        Status(400, {"error": {"message": f"{long} {AGENT_KEY}"}}),
+        Status(500, f"{long} {AGENT_KEY}"),
+        Status(200, {"error": {"message": f"wrong: {AGENT_KEY}"}}, {"content-type": "application/json"}),
+        Payloads([{"error": {"message": f"{long} {AGENT_KEY}"}}]),
+    ]
+    fields: dict[str, Any] = {"tools": [{"type": "function", "function": {"name": "zoom"}}]} if tools else {}
+    for reply in replies:
+        async with running(agent=reply, settings={"agent.api_key": AGENT_KEY}) as served:
+            said = await served.ask(messages=[{"role": "user", "content": "Hi"}], stream=stream, **fields)
+            assert said.status_code >= 400
+            assert AGENT_KEY[:8] not in said.text + str(said.headers)
 
 
 # Retries

@@ -283,8 +283,12 @@ class ChatClient:
 
     def _scrub(self, error: EngineError) -> None:
         """Take the key out of a message: some servers and proxies repeat the request's headers."""
-        if self._api_key:
-            error.args = (str(error).replace(self._api_key, "***"),)
+        if not self._api_key:
+            return
+        said = str(error).replace(self._api_key, "***")
+        for length in range(len(self._api_key) - 1, 2, -1):  # a message that is cut may end within the key
+            said = said.replace(f"{self._api_key[:length]}…", "***…")
+        error.args = (said,)
 
 
 def _read_body(body: bytes, assembly: Assembly) -> Completion:

@@ -25,6 +25,9 @@ from speceyes.errors import (
 MAX_MESSAGE = 400
 """Characters of a server's message that are kept."""
 
+_BASE64 = re.compile(r"(?<=base64,)[A-Za-z0-9+/=_-]+|[A-Za-z0-9+/_-]{200,}=*")
+"""A picture that a server repeats: it belongs into no message and no log."""
+
 
 class LogprobLimit(EngineRefused):
     """The server refuses the number of log-probs that the gate needs.
@@ -184,5 +187,5 @@ def _without_markup(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
+    line = _BASE64.sub(lambda found: f"[{len(found[0])} characters of base64]", " ".join(text.split()))
     return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"

@@ -12,6 +12,7 @@ import httpx
 
 from speceyes.engines import failures
 from speceyes.engines.client import ChatClient
+from speceyes.errors import EngineError
 
 
 @asynccontextmanager
@@ -39,9 +40,11 @@ async def forward(client: ChatClient, content: bytes) -> AsyncIterator[httpx.Res
             if response.status_code != 200:
                 body = await response.aread()
                 error = failures.from_response(where, response.status_code, response.headers, body)
-                client._scrub(error)
                 error.body = body.replace(client._api_key.encode(), b"***") if client._api_key else body
                 raise error
             yield response
     except httpx.HTTPError as error:
         raise failures.from_transport(where, error) from error
+    except EngineError as error:  # also one that the reply's reader has found in it
+        client._scrub(error)
+        raise

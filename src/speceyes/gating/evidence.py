@@ -64,7 +64,7 @@ class Traffic(BaseModel):
     score_edges: Annotated[tuple[float, ...], Field(strict=False)]
     """Inner edges of the score's intervals, ascending."""
     score_counts: Annotated[tuple[Count, ...], Field(strict=False)]
-    """Of the records that phase I let through, those in each interval, from low to high; last, those without a score."""
+    """Of the records that phase I let through, those in each interval, from low to high, then those without a score."""
 
 
 def check_evidence(promises: Sequence[Promise], certified: Sequence[CertifiedThreshold]) -> None:

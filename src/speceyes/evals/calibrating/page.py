@@ -14,8 +14,8 @@ from speceyes.gating.calibration import BOUND_FIELDS
 READING = (
     "How to read it: each mark is one threshold. The dot is the share of accepted questions that was lost in the "
     "records. The bar reaches up to the worst that the records still allow for future questions. A threshold is proven "
-    "where the whole bar stays under the dashed limit. They are tested from left to right; after a failure none is, until "
-    "the sequence starts anew, if it has another start. So grey ones are not proven, however short their bar."
+    "where the whole bar stays under the dashed limit. They are tested from left to right; after a failure none is, "
+    "until the sequence starts anew, if it has another start. Grey ones are not proven, however short their bar."
 )
 
 

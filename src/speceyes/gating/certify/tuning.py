@@ -26,8 +26,8 @@ GOOD_ENOUGH = 0.97
 """`tuned` starts at the strictest threshold whose chance to pass is at least this share of the best one's."""
 CURVE_COUNTS = 50
 """How many records the fitted curve of losses counts for, against those seen at a threshold."""
-_NORMAL = np.array([NormalDist().inv_cdf((i + 0.5) / 9) for i in range(9)])
-"""A normal distribution in nine numbers."""
+_NORMAL = np.array([NormalDist().inv_cdf((i + 0.5) / 5) for i in range(5)])
+"""A normal distribution in five numbers."""
 
 
 def thresholds_at(candidates: FloatArray, shares: ArrayLike) -> FloatArray:
@@ -94,7 +94,8 @@ def _risks(tuning: Outcomes, thresholds: FloatArray, accepted: IntArray, lost: I
 
 def _chance(trials: IntArray, rate: FloatArray, alpha: float, delta: float) -> FloatArray:
     """Chance that a threshold passes that accepts one of these counts, at this true risk. (Z, M), (M,) -> (M,)."""
-    most = most_allowed(trials, alpha, delta)
+    different, which = np.unique(trials, return_inverse=True)  # many are the same, and the search takes its time
+    most = most_allowed(different, alpha, delta)[which].reshape(trials.shape)
     passes: FloatArray = np.where(most >= 0, tail(np.maximum(most, 0), trials, rate), 0.0).mean(axis=0)
     return passes
 
