@@ -3,8 +3,8 @@
     python benchmarks/soak.py [--requests 10000] [--concurrency 64] [--json FILE]
 
 `speceyes serve` stands before a stub upstream that answers at once (`stub_upstream.py`), but now and then fails: an
-error, or a reply that breaks off. What comes: whole answers and streams by all routes, clients with tools, requests
-without an image, bad requests, and clients that hang up, before the first byte or in the middle.
+error, or a reply that breaks off. What comes (`soak_load.py`): whole answers and streams by all routes, agents that
+zoom, clients with tools, requests without an image, bad requests, and clients that hang up, early or late.
 
 Counted: what each request got, and the resident memory, open files, sockets, threads, tasks and Python objects of the
 gateway's process, before, meanwhile and after. It ends with code 1 when a request gets no answer or a wrong one, or
@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
-import io
 import json
 import os
 import random
@@ -26,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,7 +32,6 @@ from typing import Any
 
 import numpy as np
 import uvicorn
-from PIL import Image
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
@@ -42,13 +39,12 @@ from rich.table import Table
 
 from gateway import free_port, response, serving
 from machine import line, machine
-from stub_upstream import Stub
+from soak_load import KINDS, SEED, Kind, Stumbling, bodies, schedule
 
 WARM_UP = 0.2
 """Share of the requests after which the process has all its caches and pools."""
 SAMPLES = 50
 SETTLE_S = 60.0
-SEED = 8040
 
 CHILD = """
 import asyncio, gc, json, os, signal, sys, threading
@@ -67,72 +63,6 @@ from speceyes.cli import main
 main()
 """
 """`speceyes serve` as it is, but for a signal that makes it count what it holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of request: how often it comes, what it sends, and what it may get.
-
-    Attributes:
-        share: Of all requests.
-        fields: Beside the messages; None for a body that is no JSON.
-        image: Whether a picture is in it.
-        expected: Statuses. An upstream fault shows as one of 502 and 503 where the agent was needed.
-    """
-
-    share: float
-    fields: Mapping[str, Any] | None
-    image: bool = True
-    expected: tuple[int, ...] = (200,)
-    leaves: bool = False
-
-
-TOOL = {"type": "function", "function": {"name": "zoom", "parameters": {"type": "object", "properties": {}}}}
-FAULTY = (200, 502, 503)
-KINDS: dict[str, Kind] = {
-    "funnel, whole": Kind(0.25, {"model": "speceyes"}, expected=FAULTY),
-    "funnel, streamed": Kind(0.25, {"model": "speceyes", "stream": True}, expected=FAULTY),
-    "agent, whole": Kind(0.08, {"model": "speceyes/agent"}, expected=FAULTY),
-    "agent, streamed": Kind(0.08, {"model": "speceyes/agent", "stream": True}, expected=FAULTY),
-    "draft": Kind(0.05, {"model": "speceyes/draft"}, expected=FAULTY),
-    "client's tools": Kind(0.05, {"model": "speceyes", "tools": [TOOL], "stream": True}, expected=FAULTY),
-    "without an image": Kind(0.05, {"model": "speceyes", "stream": True}, image=False, expected=FAULTY),
-    "unknown model": Kind(0.02, {"model": "nope"}, expected=(404,)),
-    "unknown field": Kind(0.02, {"model": "speceyes", "foo": 1}, expected=(400,)),
-    "no JSON": Kind(0.02, None, expected=(400,)),
-    "damaged image": Kind(0.03, {"model": "speceyes"}, expected=(400,)),
-    "hangs up, whole": Kind(0.05, {"model": "speceyes/agent"}, leaves=True),
-    "hangs up, streamed": Kind(0.05, {"model": "speceyes", "stream": True}, leaves=True),
-}
-
-
-class Stumbling(Stub):
-    """The stub, which now and then fails: every 50th reply is an error, every 70th breaks off."""
-
-    def __init__(self, delay: float) -> None:
-        super().__init__(delay)
-        self._served = 0
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST":
-            self._served += 1
-            if self._served % 50 == 0:
-                await receive()
-                await send({"type": "http.response.start", "status": 500, "headers": []})
-                await send({"type": "http.response.body", "body": b"stumbled"})
-                return
-            if self._served % 70 == 0:
-                send = _broken(send)
-        await super().__call__(scope, receive, send)
-
-
-def _broken(send: Any) -> Any:
-    async def half(message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.body":
-            message = {**message, "body": message["body"][: len(message["body"]) // 2], "more_body": True}
-        await send(message)
-
-    return half
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,35 +123,6 @@ class Watch:
             if like is None:
                 return seen
             await asyncio.sleep(0.5)
-
-
-def bodies() -> dict[str, list[bytes]]:
-    """A few bodies of each kind, made once."""
-    rng = np.random.default_rng(SEED)
-    urls = []
-    for _ in range(4):
-        coarse = rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)
-        out = io.BytesIO()
-        Image.fromarray(coarse).resize((640, 480), Image.Resampling.BICUBIC).save(out, "JPEG", quality=85)
-        urls.append("data:image/jpeg;base64," + base64.b64encode(out.getvalue()).decode())
-    return {name: [_body(name, kind, url) for url in urls] for name, kind in KINDS.items()}
-
-
-def _body(name: str, kind: Kind, url: str) -> bytes:
-    if kind.fields is None:
-        return b'{"model": "speceyes", "messages": ['
-    if name == "damaged image":
-        url = url[: len(url) // 2 // 4 * 4]
-    image = [{"type": "image_url", "image_url": {"url": url}}] if kind.image else []
-    content = [*image, {"type": "text", "text": "What digit is shown?"}]
-    return json.dumps({**kind.fields, "messages": [{"role": "user", "content": content}]}).encode()
-
-
-def schedule(count: int) -> list[str]:
-    """Which kind comes when: the shares to the letter, in random order."""
-    names = [name for name, kind in KINDS.items() for _ in range(max(1, round(kind.share * count)))]
-    random.Random(SEED).shuffle(names)
-    return (names + ["funnel, whole"] * count)[:count]
 
 
 class Crowd:

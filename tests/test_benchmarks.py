@@ -84,7 +84,7 @@ def test_soak(tmp_path: Path) -> None:
     assert record["counted"] == record["requests"] == 300
     assert record["lost"] == 0
     kinds = {name.rpartition(": ")[0] for name in record["got"]}
-    assert len(kinds) == 13
+    assert len(kinds) == 14
     assert any(name.startswith("hangs up") for name in kinds)
     assert record["after"]["tasks"] <= record["before"]["tasks"] + 2
     assert "KB a request" in said

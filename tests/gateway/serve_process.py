@@ -29,6 +29,10 @@ class Process:
         """Exit code, the rest of standard output, and standard error."""
         if self.popen.poll() is None:
             self.popen.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> tuple[int, str, str]:
+        """The same of a process that has had its signal: a second one would end it at once, and with another code."""
         out, err = self.popen.communicate(timeout=60)
         return self.popen.returncode, out, err
 

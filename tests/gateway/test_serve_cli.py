@@ -47,7 +47,7 @@ def test_what_runs_is_finished_when_the_end_is_wanted(tmp_path: Path, serve_scri
         wait_for(lambda: not accepts(process.url))
         go.set()
         assert running.result(60).json()["choices"][0]["message"]["content"] == "8"
-    code, _, err = process.stop()
+    code, _, err = process.ended()
     assert code == 0, err
 
 
@@ -63,7 +63,7 @@ def test_who_is_still_waiting_when_the_patience_is_over_is_told(tmp_path: Path, 
         process.popen.send_signal(signal.SIGTERM)
         reply = running.result(60)
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "shutting_down")
-    code, _, err = process.stop()
+    code, _, err = process.ended()
     assert code == 0, err
     assert "Traceback" not in err
 

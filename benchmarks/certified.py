@@ -1,0 +1,99 @@
+"""Does a certified threshold keep its promise on questions that it has never seen, and what does it gain?
+
+    speceyes record nano:2000:0@calibration -o out/calibration
+    speceyes calibrate out/calibration --risk excess --alpha 0.02 --delta 0.05 -o out/nano.json
+    speceyes record nano:600:0@test -o out/test
+    python benchmarks/certified.py out/nano.json out/test [--json FILE]
+
+The calibration's gate is applied to the record of a fresh test set; nothing is chosen on it. Intervals are exact
+(Clopper and Pearson, 1934) at 95 %. The speedup comes from the recorded seconds of each phase, in the paper's order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from machine import line, machine
+from speceyes.evals.law import Costs, law_honest, law_ideal
+from speceyes.evals.records.loading import load_run
+from speceyes.gating import Calibration
+from speceyes.gating.certify.binomial import interval
+
+
+def share(hits: np.ndarray, of: int) -> dict[str, Any]:
+    low, high = interval(int(hits.sum()), of, 0.95)
+    return {"count": int(hits.sum()), "of": of, "share": float(hits.sum() / of), "interval": [float(low), float(high)]}
+
+
+def figures(calibration: Calibration, run: Path) -> dict[str, Any]:
+    """What the gate would have done with every recorded question."""
+    table = load_run(run)
+    calibration.check(**table.bound_to)
+    if calibration.threshold is None:
+        raise SystemExit("this calibration is infeasible: it accepts nothing")
+    keep = table.complete & table.labelled
+    scores = table.answers.score(calibration.score, calibration.k, calibration.aggregate).values
+    screened = table.screened(calibration.screen_threshold) & keep
+    # NaN compares false: what has no score is not accepted
+    accepted = screened & table.draft_usable & (scores >= calibration.threshold)
+    n = int(keep.sum())
+    draft, agent = table.draft_right[keep], table.agent_right[keep]
+    final = np.where(accepted[keep], draft, agent)
+    lost = (accepted & ~table.draft_right & table.agent_right)[keep]
+    beta, alpha = float(screened.sum() / n), float(accepted.sum() / max(1, screened.sum()))
+    screen_s, draft_s, agent_s = (t[keep] for t in (table.screen_seconds, table.draft_seconds, table.agent_seconds))
+    spent = screen_s + np.where(screened[keep], draft_s, 0.0) + np.where(accepted[keep], 0.0, agent_s)
+    costs = Costs(float(screen_s.mean()), float(draft_s.mean()), float(agent_s.mean()), queries=n)
+    return {
+        "n": n,
+        "accepted": share(accepted[keep], n),
+        "excess_loss": share(lost, int(accepted.sum())),
+        "accuracy": {"agent": share(agent, n), "draft": share(draft, n), "speceyes": share(final, n)},
+        "speedup_recorded": float(agent_s.sum() / spent.sum()),
+        "law_honest": law_honest(alpha, beta, costs),
+        "law_ideal": law_ideal(alpha, beta),
+        "beta": beta,
+        "alpha": alpha,
+    }
+
+
+def show(found: dict[str, Any]) -> None:
+    console = Console()
+    console.print(line(found["machine"]))
+    table = Table("", "share", "95 %", "count")
+    rows = {"accepted": found["accepted"], "excess loss among them": found["excess_loss"]}
+    rows |= {f"right: {name}": value for name, value in found["accuracy"].items()}
+    for name, row in rows.items():
+        low, high = row["interval"]
+        table.add_row(name, f"{row['share']:.2%}", f"{low:.2%} to {high:.2%}", f"{row['count']} of {row['of']}")
+    console.print(table)
+    laws = f"honest law {found['law_honest']:.2f}, ideal {found['law_ideal']:.2f}"
+    console.print(f"speedup by the recorded times {found['speedup_recorded']:.2f} ({laws})")
+    promise = found["calibration"]
+    console.print(f"promised: excess loss at most {promise['alpha']:.1%}, bound then {promise['bound']:.2%}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("calibration", type=Path)
+    parser.add_argument("run", type=Path, help="the record of a fresh test set")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    calibration = Calibration.load(options.calibration)
+    facts = ("threshold", "n", "accepted", "risk", "alpha", "delta", "bound", "method")
+    promised = {name: getattr(calibration, name) for name in facts}
+    found = {"machine": machine(), "calibration": promised, **figures(calibration, options.run)}
+    show(found)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
