@@ -128,9 +128,10 @@ class CircuitBreaker:
         if ticket is not None:
             return ticket
         wait = self.retry_after_s
-        reason = f": {self.last_error}" if self.last_error else ""
+        # Not the server's own words: another caller's question may be in them.
+        kind = f" ({type(self.last_error).__name__})" if self.last_error else ""
         down = EngineDown(
-            f"{self.model} was not asked, for its last calls failed{reason}. Next try in {wait:.0f} s", retry_after=wait
+            f"{self.model} was not asked, for its last calls failed{kind}. Next try in {wait:.0f} s", retry_after=wait
         )
         down.attempts = 0
         raise down
