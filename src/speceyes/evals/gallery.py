@@ -32,6 +32,14 @@ REASONS: Mapping[Reason, str] = {
     Reason.LOGPROBS_MISALIGNED: "Log-probs do not match the draft",
     Reason.SCORE_UNDEFINED: "The draft's score is undefined",
     Reason.SPECULATION_OFF: "Speculation was off",
+    Reason.NO_IMAGE: "There was no image",
+    Reason.LATER_TURN: "The agent's loop was under way",
+    Reason.NEEDS_AGENT: "Only the agent can give what was asked for",
+    Reason.OBSERVED: "Only observed: the agent answers",
+    Reason.NOT_ROLLED_OUT: "Outside the rollout",
+    Reason.FORCED_DRAFT: "The draft was asked for",
+    Reason.FORCED_AGENT: "The agent was asked for",
+    Reason.AGENT_DOWN: "The agent was down, and the draft very sure",
 }
 """Why a query went where it went, in plain words."""
 
