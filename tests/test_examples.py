@@ -15,9 +15,14 @@ from speceyes.engines.embedded import EmbeddedServer
 from speceyes.evals.datasets.scenes import draw_scene, make_scene
 from speceyes.types import Reason, Route
 
+sys.path.insert(0, str(Path(__file__).parent / "gateway"))
+
+from serve_process import started
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 TIMEOUT_S = 240
+SERVED = "http://127.0.0.1:8040/v1"
 
 
 def run(folder: Path, *command: str | Path) -> str:
@@ -111,6 +116,7 @@ class TestExamples:
     def test_the_readme_s_own(self, tmp_path: Path) -> None:
         """Its scenes are made by its command, its questions are about them, and its program runs."""
         text = (ROOT / "README.md").read_text()
+        assert SERVED in text
         (make,) = re.findall(r"^    speceyes (data make .*)$", text, re.MULTILINE)
         run(tmp_path, "-c", "from speceyes.cli.main import main; main()", *make.split())
         asked = set(re.findall(r'speceyes ask (scenes/\S+) "(.*?)"', text))
@@ -118,5 +124,10 @@ class TestExamples:
         for image, question in asked:
             assert (tmp_path / image).is_file()
             assert json.loads((tmp_path / image).with_suffix(".json").read_text())["question"] == question
-        (program,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        client, program = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         assert re.search(r"\b(draft|agent) \w+ ", run(tmp_path, "-c", program))
+        gateway = started(tmp_path)
+        try:
+            assert re.search(r" (draft|agent) \w+", run(tmp_path, "-c", client.replace(SERVED, gateway.url)))
+        finally:
+            gateway.stop()
