@@ -58,7 +58,7 @@ train-nano: .venv-train/.stamp ## Make the nano pair from nothing (hours; resume
 	$(TRAIN)/python models/nano/evaluate.py --split test --count 400 --json models/nano/evaluation.json
 
 test-slow: .venv-train/.stamp ## Compare llama.cpp with transformers on the shipped weights
-	$(TRAIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	$(TRAIN)/python -m pytest -m slow tests/slow $(PYTEST_ARGS)
 
 wheel: .venv/.stamp-dev ## Build the wheel into dist/
 	rm -f dist/speceyes-*.whl

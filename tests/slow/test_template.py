@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import groupby
 
 import pytest
 import text
@@ -27,10 +28,17 @@ END = "<|im_end|>"
 DIALECT = DeepEyes(limits=NANO_LIMITS, zoom_context=NANO_ZOOM_CONTEXT, zoom_notes=False)
 
 
-def trained(trunk: str, branch: Branch, learned: int) -> str:
-    """The text before the `learned`-th piece that the model learns to write."""
-    at = [i for i, piece in enumerate(branch) if piece.learn][learned]
-    return trunk + "".join(piece.text for piece in branch[:at])
+def turns(branch: Branch) -> list[tuple[bool, str]]:
+    """The branch by who writes: pieces in a row that the model learns to write are one turn."""
+    parts = groupby(branch, key=lambda piece: piece.learn)
+    return [(learn, "".join(piece.text for piece in pieces)) for learn, pieces in parts]
+
+
+def trained(trunk: str, branch: Branch, turn: int) -> str:
+    """The text before the model's turn of this number."""
+    parts = turns(branch)
+    at = [i for i, (learn, _) in enumerate(parts) if learn][turn]
+    return trunk + "".join(said for _, said in parts[:at])
 
 
 class Keeping:
@@ -85,7 +93,7 @@ def test_whole_agent_runs(
     depths = set()
     for sample, view in zip(samples, first_looks, strict=True):
         branch = text.agent_run(sample.asked, sample.scene, dict.fromkeys(COLORS, 1))
-        replies = [piece.text.removesuffix(END) for piece in branch if piece.learn]
+        replies = [said.removesuffix(END) for learn, said in turns(branch) if learn]
         if not kept:
             replies = [reply.removesuffix("</tool_call>").removesuffix("</answer>") for reply in replies]
         requests, run = drive(sample, view, replies)
