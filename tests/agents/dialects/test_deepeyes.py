@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -366,6 +366,7 @@ fragments = st.sampled_from(
 
 
 @settings(max_examples=200)
+@example("<answer>\\boxed{" + "a long box, " * 8 + "never closed", "stop")
 @given(st.lists(fragments, max_size=8).map("".join), st.sampled_from(["stop", "length", "tool_calls"]))
 def test_any_turn_is_read_and_no_tag_reaches_the_user(text: str, finish: str) -> None:
     completion = said(text, finish)

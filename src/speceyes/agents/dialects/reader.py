@@ -99,8 +99,11 @@ class TurnReader:
         elif self._state == "answer":
             self._held = (self._held + text).lstrip()
             if len(self._held) >= LEAD:
-                self._state = "silent" if _BOX in self._held[:LEAD] else "long"
-                text, self._held, self.answer = self._held, "", ""
+                if _BOX in self._held[:LEAD]:
+                    self._enter("silent")
+                    return
+                self._state, self.answer = "long", ""
+                text, self._held = self._held, ""
         if self._state == "long":
             self._tell_answer(text)
 
