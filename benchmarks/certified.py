@@ -23,6 +23,7 @@ from rich.table import Table
 from machine import line, machine
 from speceyes.evals.law import Costs, law_honest, law_ideal
 from speceyes.evals.records.loading import load_run
+from speceyes.evals.sweeps import PlanName, plan_times
 from speceyes.gating import Calibration
 from speceyes.gating.certify.binomial import interval
 
@@ -49,7 +50,8 @@ def figures(calibration: Calibration, run: Path) -> dict[str, Any]:
     lost = (accepted & ~table.draft_right & table.agent_right)[keep]
     beta, alpha = float(screened.sum() / n), float(accepted.sum() / max(1, screened.sum()))
     screen_s, draft_s, agent_s = (t[keep] for t in (table.screen_seconds, table.draft_seconds, table.agent_seconds))
-    spent = screen_s + np.where(screened[keep], draft_s, 0.0) + np.where(accepted[keep], 0.0, agent_s)
+    times = plan_times(PlanName.PAPER, screen_s, draft_s, agent_s, screened[keep])
+    spent = np.where(accepted[keep], times.passed, times.refused)
     costs = Costs(float(screen_s.mean()), float(draft_s.mean()), float(agent_s.mean()), queries=n)
     return {
         "n": n,

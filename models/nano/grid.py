@@ -12,8 +12,6 @@ from speceyes.evals.datasets.scenes import SIDE, Sign
 
 LOOK = 192
 """Width and height of every picture that a nano model sees."""
-CELLS = 6
-"""Columns and rows of tokens in a look."""
 PLACES = 10
 """Columns and rows of places."""
 SMALL_BOX, LARGE_BOX = 32, 96
