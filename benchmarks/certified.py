@@ -23,9 +23,10 @@ from rich.table import Table
 from machine import line, machine
 from speceyes.evals.law import Costs, law_honest, law_ideal
 from speceyes.evals.records.loading import load_run
-from speceyes.evals.sweeps import PlanName, plan_times
+from speceyes.evals.sweeps import plan_times
 from speceyes.gating import Calibration
 from speceyes.gating.certify.binomial import interval
+from speceyes.scheduling import Plan
 
 
 def share(hits: np.ndarray, of: int) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def figures(calibration: Calibration, run: Path) -> dict[str, Any]:
     lost = (accepted & ~table.draft_right & table.agent_right)[keep]
     beta, alpha = float(screened.sum() / n), float(accepted.sum() / max(1, screened.sum()))
     screen_s, draft_s, agent_s = (t[keep] for t in (table.screen_seconds, table.draft_seconds, table.agent_seconds))
-    times = plan_times(PlanName.PAPER, screen_s, draft_s, agent_s, screened[keep])
+    times = plan_times(Plan.PAPER, screen_s, draft_s, agent_s, screened[keep])
     spent = np.where(accepted[keep], times.passed, times.refused)
     costs = Costs(float(screen_s.mean()), float(draft_s.mean()), float(agent_s.mean()), queries=n)
     return {

@@ -27,12 +27,13 @@ import numpy as np
 
 import machine
 from speceyes.evals.records import RecordTable
-from speceyes.evals.sweeps import Ledger, Outcomes, PlanName, Ranking
+from speceyes.evals.sweeps import Ledger, Outcomes, Ranking
 from speceyes.evals.sweeps.curves import Curve
 from speceyes.evals.sweeps.grid import gate_grid
 from speceyes.evals.sweeps.separation import separations
 from speceyes.evals.sweeps.sweep import Gate, score_gate
 from speceyes.gating import AnswerTable
+from speceyes.scheduling import SPECULATIVE, Plan
 
 KS = (5, 10, 20, 40)
 REPLICATES = 200
@@ -71,7 +72,7 @@ def fresh(table: RecordTable) -> RecordTable:
     return replace(table, answers=replace(table.answers, _token_scores={}))
 
 
-def sweep(table: RecordTable, plans: list[PlanName], thresholds: int) -> tuple[list[Gate], list[Curve]]:
+def sweep(table: RecordTable, plans: list[Plan], thresholds: int) -> tuple[list[Gate], list[Curve]]:
     """All gates at all K under each plan, each read off at so many thresholds."""
     outcomes = Outcomes.of(table)
     ledgers = [Ledger.of(table, outcomes, plan, 0.5) for plan in plans]
@@ -116,15 +117,15 @@ def measure(records: int, tokens: int, k: int, settings: int, repeats: int, seed
     ran_on = machine.machine()
     table = make_records(records, tokens, k, seed)
     each = -(-settings // len(gate_grid(KS)))
-    check(table, *sweep(fresh(table), [PlanName.PAPER], each))
+    check(table, *sweep(fresh(table), [Plan.PAPER], each))
     clock = Clock()
     for _ in range(repeats):
         run = fresh(table)
         with clock.reading("settings"):
-            gates, found = sweep(run, [PlanName.PAPER], each)
+            gates, found = sweep(run, [Plan.PAPER], each)
         run = fresh(table)
         with clock.reading("all_plans"):
-            gates, everywhere = sweep(run, list(PlanName), each)
+            gates, everywhere = sweep(run, list(SPECULATIVE), each)
         rankings: list[Ranking] = [gate.ranking for gate in gates if gate.setting.k == KS[-1]]
         with clock.reading("intervals"):
             separations(rankings, table.draft_right, np.arange(records), replicates=REPLICATES)
@@ -137,7 +138,7 @@ def measure(records: int, tokens: int, k: int, settings: int, repeats: int, seed
         "gates": len(gates),
         "settings": sum(curve.thresholds.size for curve in found),
         "settings_all_plans": sum(curve.thresholds.size for curve in everywhere),
-        "distinct_thresholds_all_plans": len(PlanName) * sum(gate.ranking.scores.size for gate in gates),
+        "distinct_thresholds_all_plans": len(Plan) * sum(gate.ranking.scores.size for gate in gates),
         "interval_gates": len(rankings),
         "interval_replicates": REPLICATES,
         "seconds": {name: summary(times) for name, times in clock.wall.items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -11,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from speceyes.config.sandbox import SandboxSettings
 from speceyes.engines.embedded import EmbeddedServer
+from speceyes.errors import SandboxUnavailable
 from speceyes.evals.datasets.scenes import draw_scene, make_scene
+from speceyes.sandbox import choose_provider
 from speceyes.types import Reason, Route
 
 sys.path.insert(0, str(Path(__file__).parent / "gateway"))
@@ -113,6 +117,26 @@ class TestExamples:
         assert all(bool(zooms) == (turns != "1") for _, _, zooms, _, turns in found)
         assert sum(digit == answer for _, digit, _, answer, _ in found) >= 4
 
+    def test_deepeyes_on_vllm_with_the_nano_agent(self, tmp_path: Path) -> None:
+        question, thoughts, *rest = run(tmp_path, EXAMPLES / "deepeyes_on_vllm.py").splitlines()
+        assert re.fullmatch(r"What digit is on the \w+ sign\?", question)
+        assert thoughts.endswith("I look closer at it.")
+        assert re.fullmatch(r"\[looks at (\d+, ){3}\d+ of the original\]", rest[0])
+        assert re.fullmatch(r"\d \(answered after \d turns, \d+ tokens\)", rest[-1])
+
+    def test_deepeyes_on_vllm_with_a_server(
+        self, tmp_path: Path, scene: tuple[Path, str], nano_agent_server: EmbeddedServer
+    ) -> None:
+        said = run(tmp_path, EXAMPLES / "deepeyes_on_vllm.py", nano_agent_server.url, *scene)
+        assert re.search(r"\(\w+ after \d turns, \d+ tokens\)$", said)
+
+    def test_own_tool(self, tmp_path: Path) -> None:
+        said = run(tmp_path, EXAMPLES / "own_tool.py")
+        assert said.startswith("tools: image_zoom_in_tool, look_up\n")
+        asked = re.findall(r"\(it is (\d)\)\n((?: +looks for the .* at \[.*\]\n)+) +(\S*) \((\w+)\)", said)
+        assert [finish for *_, finish in asked] == ["answered"] * 3
+        assert sum(digit == answer for digit, _, answer, _ in asked) >= 2
+
     def test_the_readme_s_own(self, tmp_path: Path) -> None:
         """Its scenes are made by its command, its questions are about them, and its program runs."""
         text = (ROOT / "README.md").read_text()
@@ -131,3 +155,25 @@ class TestExamples:
             assert re.search(r" (draft|agent) \w+", run(tmp_path, "-c", client.replace(SERVED, gateway.url)))
         finally:
             gateway.stop()
+
+
+class TestScriptedExamples:
+    """A scripted server plays models that do not come with SpecEyes."""
+
+    def test_own_dialect(self, tmp_path: Path) -> None:
+        said = run(tmp_path, EXAMPLES / "own_dialect.py").splitlines()
+        assert said[0] == "'I see a van. LOOK 500 250 750 500': [(800.0, 200.0, 1200.0, 400.0)]"
+        assert said[1].startswith("'LOOK there': Write LOOK and four numbers")
+        assert said[-1] == "red answered"
+
+    def test_thyme_in_a_sandbox(self, tmp_path: Path) -> None:
+        """The code really runs, where this machine can isolate it; else the example says what is missing."""
+        try:
+            provider = asyncio.run(choose_provider(SandboxSettings(provider="auto")))
+        except SandboxUnavailable as missing:
+            pytest.skip(str(missing))
+        assert provider is not None
+        said = run(tmp_path, EXAMPLES / "thyme_in_a_sandbox.py").splitlines()
+        assert said[0] == "turn 0: python printed ['sign.png']"
+        assert said[1] == "turn 1: python printed ['the middle is (200, 30, 30)', 'there is no network']"
+        assert said[2] == "red after pictures of 1596 x 1204 812 x 476"

@@ -323,6 +323,17 @@ async def test_the_trace_says_how_large_each_image_was_sent() -> None:
     assert [image.original for image in sizes] == [(500, 300), (50, 40)]
     assert sizes[0].agent == sizes[0].draft == (504, 308)
     assert all(side % 28 == 0 for image in sizes for side in (*(image.agent or ()), *(image.draft or ())))
-    assert refused.trace.images[1] == ImageSizes((50, 40), sizes[1].agent, None)
+    assert sizes[0].agent_tokens == sizes[0].draft_tokens == 18 * 11
+    assert refused.trace.images[1] == ImageSizes((50, 40), sizes[1].agent, None, sizes[1].agent_tokens, None)
     told = json.loads(json.dumps(as_json(answer)))["trace"]["images"][1]
-    assert told == {"original": [50, 40], "agent": list(sizes[1].agent or ()), "draft": list(sizes[1].draft or ())}
+    tokens = {"agent_tokens": sizes[1].agent_tokens, "draft_tokens": sizes[1].draft_tokens}
+    shown = {"agent": list(sizes[1].agent or ()), "draft": list(sizes[1].draft or ())}
+    assert told == {"original": [50, 40], **shown, **tokens}
+
+
+async def test_the_trace_says_where_a_server_gave_another_name() -> None:
+    async with funnel_over(Reply("B", model="small-v2"), agent_script()) as (funnel, _, _large):
+        answer = await funnel.answer(query())
+    asked = funnel.draft.engine.model
+    assert answer.reason is Reason.ACCEPTED
+    assert answer.trace.notes == (f"{asked} was asked, and its server says that small-v2 answered",)

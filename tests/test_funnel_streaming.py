@@ -281,4 +281,6 @@ async def test_the_nano_pair_streams(
     written = "".join("".join(turn.text.split("<think>")[1:]).partition("</think>")[0] for turn in turns)
     assert "".join(said(events, "thought")) == written != ""
     assert len(said(events, "thought")) > len(turns)
-    assert answer.trace.images == (ImageSizes((1024, 1024), (192, 192), answer.trace.images[0].draft),)
+    assert answer.trace.images == (
+        ImageSizes((1024, 1024), (192, 192), answer.trace.images[0].draft, 36, answer.trace.images[0].draft_tokens),
+    )

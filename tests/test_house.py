@@ -109,8 +109,11 @@ def check_speceyes(words: list[str], where: str) -> None:
 
     command: Any = typer.main.get_command(app)
     while hasattr(command, "commands"):
-        assert words, f"{where}: which command?"
-        if words[0].startswith("-"):
+        assert words or command.invoke_without_command, f"{where}: which command?"
+        if not words or words[0].startswith("-"):
+            break
+        if words[0] not in command.commands and (default := getattr(command, "default", None)):
+            command = command.commands[default]
             break
         assert words[0] in command.commands, f"{where}: there is no command {words[0]}"
         command, words = command.commands[words[0]], words[1:]

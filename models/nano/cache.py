@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from grid import LOOK, look_box
+from grid import LOOK, PLACES, look_box
 from PIL import Image
 from rich.progress import track
 
+from speceyes.engines.nano import NANO_ZOOM_CONTEXT
 from speceyes.evals.datasets.scenes import SIDE, Scene, Sign, draw_scene, make_scene
 
 VIEWS = 3
@@ -51,13 +52,18 @@ class Scenes:
 
 
 def crop_window(rng: random.Random, sign: Sign) -> Window:
-    """What the agent's box around a sign shows of the scene; one in four is off, as the agent's own boxes will be."""
+    """What the zoom tool shows for the agent's box around a sign.
+
+    The tool adds its margin (`NANO_ZOOM_CONTEXT`), and in each direction one place in seven is taken for its neighbour,
+    as the agent's own will be: so the sign also stands at the crop's edge here, and is learned to be read there.
+    """
     scale = SIDE / LOOK
     left, top, right, _ = (v * scale for v in look_box(sign))
-    side = right - left
-    if rng.random() < 0.25:
-        left, top = (v + rng.uniform(-0.15, 0.15) * side for v in (left, top))
-    left, top = (min(max(float(round(v)), 0.0), SIDE - side) for v in (left, top))
+    side = (right - left) * (1 + 2 * NANO_ZOOM_CONTEXT)
+    centre = ((right - left) / 2 + v for v in (left, top))
+    shift = SIDE / PLACES
+    at = (c + rng.choice((-shift, shift)) * (rng.random() < 1 / 7) - side / 2 for c in centre)
+    left, top = (min(max(float(round(v)), 0.0), SIDE - side) for v in at)
     return left, top, left + side, top + side
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from architecture import IMAGE_TOKENS, Vision
+from architecture import IMAGE_TOKENS, Vision, reduced_precision
 from packing import Group, Packed
 from torch import Tensor, nn
 from transformers.models.qwen3_vl.modeling_qwen3_vl import apply_rotary_pos_emb
@@ -20,7 +20,7 @@ class Reply(nn.Module):
 
     def forward(self, packed: Packed, views: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of the tokens at `packed.target_at`, (T, vocabulary), and the views' tokens, both float32."""
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with reduced_precision():
             tokens, deep = self.vision(views)
             hidden = self.hidden(packed, tokens, deep)
             return self.model.lm_head(hidden.index_select(0, packed.target_at)).float(), tokens.float()

@@ -209,9 +209,23 @@ def agent_run(question: SceneQuestion, scene: Scene, views: dict[str, int]) -> B
         branch.append(_observation(views[signs[0].color]))
         because = f"The {signs[0].color} sign is a {signs[0].shape} and shows the digit* {signs[0].digit}*."
         if question.kind is Kind.EXISTENCE:
-            same = "* the* same" if question.answer == "yes" else "* not* the same"
-            because += f" {about[:-1]}, which is{same}."
+            because = _compared(question.asked_shape, signs[0].shape)
     return [*branch, *_conclude(question, because)]
+
+
+def _compared(asked: str, seen: str) -> str:
+    """Asked shape and seen shape side by side, the latter said here for the first time.
+
+    So they are the same exactly where the second word has stood before, which is the easiest thing to see. With the
+    seen shape said earlier, or the two further apart, the model said both rightly and then guessed, or always said no.
+    """
+    return f"A* {asked}*? It is a* {seen}*:* {'yes' if asked == seen else 'no'}*."
+
+
+def _compare(question: SceneQuestion, seen: str) -> Branch:
+    """Only the comparison, without a picture to read from: cheap practice in telling the same from another."""
+    said = _stressed(f"<think>{_about(question)} {_compared(question.asked_shape, seen)}", CLOSING)
+    return [_opening(question), Piece("".join(piece.text for piece in said[:-2])), *said[-2:]]
 
 
 def _restate(question: SceneQuestion) -> Branch:
@@ -255,7 +269,9 @@ def agent_branches(rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
         details.append(ask_existence(rng, color, rng.choice(SHAPES), scene))
     branches += [agent_run(_maybe_options(rng, question), scene, near) for question in details]
     branches += [_locate(_maybe_options(rng, ask_digit(rng, sign)), sign) for sign in scene.signs]
-    return branches + [_restate(ask_existence(rng, rng.choice([*COLORS]), rng.choice(SHAPES), scene)) for _ in range(2)]
+    asked_of = [ask_existence(rng, rng.choice([*COLORS]), rng.choice(SHAPES), scene) for _ in range(6)]
+    branches += [_restate(question) for question in asked_of[:2]]
+    return branches + [_compare(q, rng.choice([q.asked_shape, rng.choice(SHAPES)])) for q in asked_of[2:]]
 
 
 def _asked_shape(rng: random.Random, sign: Sign) -> str:

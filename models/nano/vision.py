@@ -15,7 +15,7 @@ import replicas
 import torch
 import torch.nn.functional as F
 import trainer
-from architecture import CELLS, IMAGE_TOKENS, WIDTH, Vision
+from architecture import CELLS, IMAGE_TOKENS, WIDTH, Vision, reduced_precision
 from cache import VIEWS, Scenes, dense_labels
 from grid import LOOK
 from torch import Tensor, nn
@@ -49,7 +49,7 @@ class Reader(nn.Module):
 
     def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
         """uint8 views to word scores (B, IMAGE_TOKENS, len(CONCEPTS)) and places (B, IMAGE_TOKENS, 3)."""
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with reduced_precision():
             tokens, _ = Vision(self.tower)(views)
         tokens = tokens.float()
         return self.read(tokens)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from speceyes.imaging import load as load_image  # noqa: F401
     from speceyes.phases import AgentModel as AgentModel
     from speceyes.phases import DraftModel as DraftModel
+    from speceyes.tools import FunctionTool as FunctionTool
+    from speceyes.tools import ToolBudget as ToolBudget
+    from speceyes.tools import tool as tool
     from speceyes.types import Answer as Answer
     from speceyes.types import Query as Query
     from speceyes.types import Reason as Reason
@@ -37,10 +40,14 @@ if TYPE_CHECKING:
     from speceyes.wiring import open_agent as open_agent
     from speceyes.wiring import open_draft as open_draft
     from speceyes.wiring import open_funnel as open_funnel
+    from speceyes.wiring.agent import Agent as Agent
+    from speceyes.wiring.agent import AgentAnswer as AgentAnswer
 
     __version__: str
 
 _HOMES = {
+    "Agent": "speceyes.wiring.agent",
+    "AgentAnswer": "speceyes.wiring.agent",
     "AgentModel": "speceyes.phases",
     "Answer": "speceyes.types",
     "Calibration": "speceyes.gating",
@@ -48,12 +55,14 @@ _HOMES = {
     "DecodeLimits": "speceyes.imaging",
     "DecodedImage": "speceyes.imaging",
     "DraftModel": "speceyes.phases",
+    "FunctionTool": "speceyes.tools",
     "Funnel": "speceyes.funnel",
     "Query": "speceyes.types",
     "Reason": "speceyes.types",
     "Route": "speceyes.types",
     "Settings": "speceyes.config",
     "SpecEyesError": "speceyes.errors",
+    "ToolBudget": "speceyes.tools",
     "Trace": "speceyes.types",
     "as_json": "speceyes.export",
     "decode_image": "speceyes.imaging:decode",
@@ -62,6 +71,7 @@ _HOMES = {
     "open_agent": "speceyes.wiring",
     "open_draft": "speceyes.wiring",
     "open_funnel": "speceyes.wiring",
+    "tool": "speceyes.tools",
 }
 """Where each name lives, and what it is called there if that differs."""
 

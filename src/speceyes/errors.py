@@ -2,11 +2,13 @@
 
     SpecEyesError
     ├── ConfigError            a setting, a file or a flag is wrong; retrying cannot help
-    │   └── CalibrationMismatch    a calibration made for something else was put before the gate
+    │   ├── CalibrationMismatch    a calibration made for something else was put before the gate
+    │   └── SandboxUnavailable     nothing on this machine isolates code that a model wrote
     ├── InputError             the caller's data is wrong; retrying cannot help
     │   ├── ImageError             an image cannot be decoded, or breaks a limit
     │   ├── BoxError               a box names no usable part of its image
     │   └── DatasetError           a benchmark file is missing, damaged or doubled
+    ├── SandboxError           a sandbox did not come up, or broke       retry may help
     └── EngineError            a model server did not give what was asked of it
         ├── EngineUnreachable      no connection, or it broke               retry helps
         │   └── EngineDown             it failed so often that it was not asked; carries `retry_after`
@@ -37,6 +39,10 @@ class CalibrationMismatch(ConfigError):
     """A calibration does not fit the models, prompts, K, score or aggregate in use."""
 
 
+class SandboxUnavailable(ConfigError):
+    """Nothing on this machine isolates code that a model wrote, so it is not run. The message says what is missing."""
+
+
 class InputError(SpecEyesError):
     """The caller's data is wrong."""
 
@@ -51,6 +57,12 @@ class BoxError(InputError):
 
 class DatasetError(InputError):
     """A benchmark file is missing, damaged, or holds a row twice."""
+
+
+class SandboxError(SpecEyesError):
+    """A sandbox did not come up, or broke. What the code inside does is never an error but its outcome."""
+
+    retryable = True
 
 
 class EngineError(SpecEyesError):

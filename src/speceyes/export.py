@@ -18,7 +18,9 @@
        "run": null | {"text", "finish", "depth", "whole", "turns": [TURN], "seconds", "usage"},
        "notes": [..],
        "attempts": {name: 2},           requests sent to each model, retries and failures included
-       "images": [{"original": [width, height], "agent": [..] | null, "draft": [..] | null}]}}
+       "images": [{"original": [width, height], "agent": [..] | null, "draft": [..] | null,
+                   "agent_tokens": 36 | null, "draft_tokens": null}],
+       "plan": "paper", "plan_why": ""}}
 
     USAGE = {"prompt_tokens", "completion_tokens", "cached_tokens", "calls"}        null: the server did not say
     TOKEN = {"token", "logprob", "top_logprobs": [{"token", "logprob"}]}            null: not a finite number
@@ -91,6 +93,8 @@ def _trace(trace: Trace, query_id: str) -> dict[str, Any]:
         "notes": [plain_text(note) for note in trace.notes],
         "attempts": {plain_text(name): count for name, count in trace.attempts.items()},
         "images": [_sizes(image) for image in trace.images],
+        "plan": trace.plan,
+        "plan_why": trace.plan_why,
     }
 
 
@@ -164,6 +168,8 @@ def _sizes(image: ImageSizes) -> dict[str, Any]:
         "original": list(image.original),
         "agent": image.agent and list(image.agent),
         "draft": image.draft and list(image.draft),
+        "agent_tokens": image.agent_tokens,
+        "draft_tokens": image.draft_tokens,
     }
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal, overload
 
@@ -20,7 +21,7 @@ from speceyes.imaging.looks import look
 from speceyes.logbook import Logbook
 from speceyes.phases import AgentModel, DraftModel, fall_back, gate, gate_screening, screen, speculate
 from speceyes.phases.gate import check_calibration
-from speceyes.scheduling import Slots, deadline
+from speceyes.scheduling import Fixed, Plan, Planner, Slots, deadline, end, first_refusal, kind_of
 from speceyes.types import Answer, ChatRequest, Query, Reason, Route, Trace, Verdict
 
 AHEAD = 32
@@ -45,6 +46,7 @@ class Funnel:
         retries: Retries that all calls of one query together may make. None: as many as their clients do.
         stand_in_threshold: Least score of a draft that answers where the agent is down (`Reason.AGENT_DOWN`), so
             unscreened. It cannot be under the calibration's. None: then the query fails.
+        planner: Chooses each query's plan: in which order the phases run, and which of them at once. None: the paper's.
         strict: A server that is not set up as it must be is an error. A service that has to go on is not strict: the
             agent answers then, as for any other fault, and the trace's notes say why.
 
@@ -65,12 +67,14 @@ class Funnel:
         deadline_s: float | None = None,
         retries: int | None = None,
         stand_in_threshold: float | None = None,
+        planner: Planner | None = None,
         strict: bool = True,
     ) -> None:
         check_calibration(calibration, draft, agent)
         self.draft, self.agent, self.calibration = draft, agent, calibration
         self.listen = listen
         self.stateless, self.loops = Slots(stateless), Slots(loops)
+        self.planner = planner or Fixed()
         self.deadline_s, self.retries, self.strict = deadline_s, retries, strict
         self.stand_in = None if stand_in_threshold is None else _stand_in(calibration, stand_in_threshold)
 
@@ -93,17 +97,16 @@ class Funnel:
         """
         log = self._open_book(query, listen)
         limit_s = self.deadline_s if deadline_s is None else deadline_s
-        with log.broken_off_told():
+        with log.broken_off_told(), self._learning_from(log):
             async with deadline(limit_s, log.story):
-                async with self.stateless:
-                    verdict = await self._decide(query, log, by)  # I to III
-                log.tell(Decided(query.id, verdict))
-                if not verdict.accepted:
-                    async with self.loops:
-                        with log.phase("fall_back"):
-                            log.run = await fall_back(  # IV
-                                query, log.agent_views, log.agent_model, watch=log.turn, say=log.said
-                            )
+                if log.choice.plan is Plan.HEDGED and by is None:
+                    verdict = await self._hedge(query, log)  # I to IV
+                else:
+                    async with self.stateless:
+                        verdict = await self._decide(query, log, by)  # I to III
+                    log.tell(Decided(query.id, verdict))
+                    if not verdict.accepted:
+                        await self._fall_back(query, log)  # IV
         return log.answer(verdict)
 
     async def decide(
@@ -121,29 +124,47 @@ class Funnel:
             The draft's answer where it is accepted, else what has been found out, for whoever asks the agent now.
         """
         log = self._open_book(query, listen)
-        with log.broken_off_told():
+        with log.broken_off_told(), self._learning_from(log):
             async with deadline(self.deadline_s, log.story), self.stateless:
                 verdict = await self._decide(query, log, by, asked)
         log.tell(Decided(query.id, verdict))
         return log.answer(verdict) if verdict.accepted else log.trace(verdict)
 
     async def _decide(self, query: Query, log: Logbook, by: By, asked: ChatRequest | None = None) -> Verdict:
-        """Phases I to III in the paper's order. What fails on the way is a reason to ask the agent."""
+        """Phases I to III as the plan has them. What fails on the way is a reason to ask the agent."""
         if by is Route.DRAFT:
             return replace(await self._speculate(query, log), reason=Reason.FORCED_DRAFT)
         if asked is None:
             log.agent_views = await look(query.images, self.agent.dialect.limits)
         if (reason := self._no_speculation(query, by)) is not None:
             return Verdict(reason)
+        match log.choice.plan:
+            case Plan.OFF:
+                return Verdict(Reason.SPECULATION_OFF)
+            case Plan.PAPER:
+                refused = await self._screened(query, log, asked)  # I
+                return await self._drafted(query, log) if refused is None else refused  # II, III
+            case Plan.DRAFT_FIRST:
+                verdict = await self._drafted(query, log)
+                return (await self._screened(query, log, asked) or verdict) if verdict.accepted else verdict
+            case Plan.NO_SCREEN:
+                return await self._drafted(query, log)
+            case Plan.PARALLEL | Plan.HEDGED:
+                return await first_refusal(self._screened(query, log, asked), self._drafted(query, log))
+
+    async def _screened(self, query: Query, log: Logbook, asked: ChatRequest | None) -> Verdict | None:
+        """Phase I. None: it lets the query through."""
         try:
             with log.phase("screen"):
-                log.screening = await screen(query, log.agent_views, log.agent_model, asked)  # I
+                log.screening = await screen(query, log.agent_views, log.agent_model, asked)
         except EngineError as error:
             return await self._without_screening(query, log, error)
-        if (refused := gate_screening(log.screening, self.calibration)) is not None:
-            return refused
+        return gate_screening(log.screening, self.calibration)
+
+    async def _drafted(self, query: Query, log: Logbook) -> Verdict:
+        """Phases II and III; a draft that fails is a reason to ask the agent."""
         try:
-            return await self._speculate(query, log)  # II, III
+            return await self._speculate(query, log)
         except EngineError as error:
             return log.survived(error, Reason.DRAFT_FAILED)
 
@@ -152,7 +173,41 @@ class Funnel:
         with log.phase("speculate"):
             log.draft_views = await look(query.images, self.draft.limits, like=log.agent_views)
             log.draft = await speculate(query, log.draft_views, log.draft_model)
-        return gate(log.draft, stand_in or self.calibration)  # the one of this moment: see `use`
+        log.gated = gate(log.draft, stand_in or self.calibration)  # the one of this moment: see `use`
+        return log.gated
+
+    async def _fall_back(self, query: Query, log: Logbook) -> None:
+        """Phase IV."""
+        async with self.loops:
+            with log.phase("fall_back"):
+                log.run = await fall_back(query, log.agent_views, log.agent_model, watch=log.turn, say=log.said)
+
+    async def _hedge(self, query: Query, log: Logbook) -> Verdict:
+        """Phase IV beside I to III. An accepted draft ends it; where the agent is done first, its answer counts.
+
+        What the agent says is held back until it is known that its answer will be the one.
+        """
+        log.agent_views = await look(query.images, self.agent.dialect.limits)
+        log.hold_back()
+        agent = asyncio.ensure_future(self._fall_back(query, log))
+        front = asyncio.ensure_future(self._front(query, log))
+        try:
+            await asyncio.wait((agent, front), return_when=asyncio.FIRST_COMPLETED)
+            if not front.done() and agent.exception() is None:
+                verdict = Verdict(Reason.AGENT_FIRST)
+            else:
+                verdict = await front
+            log.tell(Decided(query.id, verdict))
+            if not verdict.accepted:
+                log.release()
+                await agent
+            return verdict
+        finally:
+            await end(agent, front)
+
+    async def _front(self, query: Query, log: Logbook) -> Verdict:
+        async with self.stateless:
+            return await self._decide(query, log, None)
 
     async def _without_screening(self, query: Query, log: Logbook, error: EngineError) -> Verdict:
         """The agent has not screened. If it is known to be down, and that is wanted, a draft may answer for it."""
@@ -160,7 +215,7 @@ class Funnel:
         if self.stand_in is None or not isinstance(error, EngineDown):
             return failed
         try:
-            verdict = await self._speculate(query, log, self.stand_in)
+            verdict = gate(log.draft, self.stand_in) if log.draft else await self._speculate(query, log, self.stand_in)
         except EngineError as no_draft:
             return log.survived(no_draft, Reason.DRAFT_FAILED)
         return replace(verdict, reason=Reason.AGENT_DOWN) if verdict.accepted else verdict
@@ -190,7 +245,14 @@ class Funnel:
             self.listen(event)
             listen(event)
 
-        return Logbook(query, self.draft, self.agent, tell, retries=self.retries, strict=self.strict)
+        choice = self.planner.choose(_kind(query), self.loops.load)
+        return Logbook(query, self.draft, self.agent, tell, choice=choice, retries=self.retries, strict=self.strict)
+
+    @contextmanager
+    def _learning_from(self, log: Logbook) -> Iterator[None]:
+        """Tell the planner what a query has shown, unless it failed."""
+        yield
+        self.planner.learn(_kind(log.query), log.outcome(self.calibration))
 
     async def answer_by(
         self, route: Route, query: Query, *, listen: Listener = ignore, deadline_s: float | None = None
@@ -245,6 +307,10 @@ class Funnel:
     def answer_sync(self, query: Query) -> Answer:
         """`answer` for scripts without an event loop."""
         return asyncio.run(self.answer(query))
+
+
+def _kind(query: Query) -> str:
+    return kind_of([image.size for image in query.images], query.question)
 
 
 def _stand_in(calibration: Calibration, threshold: float) -> Calibration | None:

@@ -14,8 +14,10 @@ from speceyes.agents.ending import end_answer
 from speceyes.engines.attempts import Attempts, CountedEngine
 from speceyes.errors import EngineError, SpecEyesError
 from speceyes.events import Answered, Cancelled, Failed, Listener, PhaseEnded, TextStreamed, TurnEnded
+from speceyes.gating import Calibration
 from speceyes.imaging.view import View
-from speceyes.phases import AgentModel, DraftModel
+from speceyes.phases import AgentModel, DraftModel, gate_screening
+from speceyes.scheduling import Choice, Outcome, Plan
 from speceyes.types import (
     AgentRun,
     Answer,
@@ -29,6 +31,8 @@ from speceyes.types import (
     Usage,
     Verdict,
 )
+
+_PAPER = Choice(Plan.PAPER)
 
 
 class Logbook:
@@ -57,9 +61,11 @@ class Logbook:
         tell: Listener,
         *,
         retries: int | None = None,
+        choice: Choice = _PAPER,
         strict: bool = True,
     ) -> None:
         self.query = query
+        self.choice = choice
         self.tell = tell
         self._attempts = Attempts(retries)
         self.draft_model = replace(draft, engine=CountedEngine(draft.engine, self._attempts))
@@ -68,21 +74,24 @@ class Logbook:
         self.agent_views: Sequence[View] = ()
         self.screening: Screening | None = None
         self.draft: Draft | None = None
+        self.gated: Verdict | None = None
         self.run: AgentRun | None = None
         self._strict = strict
         self._turns: list[Turn] = []
         self._began = time.monotonic()
         self._seconds: dict[str, float] = {}
-        self._broken_off = ""
+        self._broken_off: set[str] = set()
+        self._held: list[TextStreamed] | None = None
         self._notes: list[str] = []
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Time a phase, also one that fails."""
-        began, self._broken_off = time.monotonic(), name
+        began = time.monotonic()
+        self._broken_off.add(name)
         try:
             yield
-            self._broken_off = ""
+            self._broken_off.discard(name)
         finally:
             self._seconds[name] = time.monotonic() - began
             self.tell(PhaseEnded(self.query.id, name, self._seconds[name]))
@@ -94,7 +103,21 @@ class Logbook:
 
     def said(self, kind: Literal["thought", "answer"], text: str) -> None:
         """Pass on what the agent has just written."""
-        self.tell(TextStreamed(self.query.id, kind, text))
+        piece = TextStreamed(self.query.id, kind, text)
+        if self._held is None:
+            self.tell(piece)
+        else:
+            self._held.append(piece)
+
+    def hold_back(self) -> None:
+        """Keep what the agent says until `release`: a draft may still be the answer, and nothing said is taken back."""
+        self._held = []
+
+    def release(self) -> None:
+        """Pass on what has been kept, and from now on everything at once."""
+        held, self._held = self._held or (), None
+        for piece in held:
+            self.tell(piece)
 
     def survived(self, error: EngineError, reason: Reason) -> Verdict:
         """Note an error that sends the query to the agent.
@@ -105,14 +128,14 @@ class Logbook:
         """
         if error.misconfigured and self._strict:
             raise error
-        self._broken_off = ""
+        self._broken_off.clear()
         self._notes.append(f"{type(error).__name__}: {error}")
         return Verdict(reason)
 
     def story(self) -> str:
         """What has been done and what has not, for the error of a query that ran out of time."""
         parts = [
-            f"{name} took {seconds:.2f} s" + (" and was not finished" if name == self._broken_off else "")
+            f"{name} took {seconds:.2f} s" + (" and was not finished" if name in self._broken_off else "")
             for name, seconds in self._seconds.items()
         ]
         waited = time.monotonic() - self._began - sum(self._seconds.values())
@@ -120,6 +143,23 @@ class Logbook:
             parts.append(f"it waited {waited:.2f} s for its turn")
         turns = f", after {len(self._turns)} turns of the agent" if self._turns else ""
         return "; ".join(parts) + turns
+
+    def outcome(self, calibration: Calibration) -> Outcome:
+        """What the query has shown, for those who plan the next one."""
+        plan, seconds = self.choice.plan, self._seconds
+        let = None if self.screening is None else gate_screening(self.screening, calibration) is None
+        passed = None if self.gated is None else self.gated.accepted
+        agent = seconds.get("fall_back") if self.run is not None else None
+        warm = self.screening is not None and plan is not Plan.HEDGED
+        return Outcome(
+            screen=seconds.get("screen") if self.screening is not None else None,
+            draft=seconds.get("speculate") if self.draft is not None else None,
+            agent=None if warm else agent,
+            agent_after_screen=agent if warm else None,
+            let_through=None if plan is Plan.DRAFT_FIRST else let,
+            passed=None if plan is Plan.PAPER else passed,
+            accepted=False if let is False or passed is False else True if let and passed else None,
+        )
 
     def usage(self) -> Mapping[str, Usage]:
         """Tokens by model of all complete calls so far, refused drafts and screening included."""
@@ -141,9 +181,11 @@ class Logbook:
             seconds=time.monotonic() - self._began,
             phase_seconds=dict(self._seconds),
             usage=self.usage(),
-            notes=tuple(self._notes),
+            notes=(*self._notes, *self._other_names(), *(self.run.notes if self.run else ())),
             attempts=dict(self._attempts.made),
             images=self._sizes(),
+            plan=self.choice.plan.value,
+            plan_why=self.choice.why,
         )
 
     @contextmanager
@@ -178,11 +220,20 @@ class Logbook:
         text, finish = end_answer(given, wanted)
         return text, finish if whole or text != given.strip() else "length"
 
+    def _other_names(self) -> list[str]:
+        """For whoever reads the trace: a calibration is bound to a model's name, and here a server gave another."""
+        return [
+            f"{asked} was asked, and its server says that {said} answered"
+            for asked, said in self._attempts.answered_as.items()
+        ]
+
     def _sizes(self) -> tuple[ImageSizes, ...]:
-        agent, draft = _sizes(self.agent_views), _sizes(self.draft_views)
         originals = [image.size for image in self.query.images]
-        return tuple(starmap(ImageSizes, zip_longest(originals, agent, draft)))
-
-
-def _sizes(views: Sequence[View]) -> list[tuple[int, int]]:
-    return [view.size for view in views]
+        agent, draft = self.agent_model.dialect.limits, self.draft_model.limits
+        shown = (
+            [view.size for view in self.agent_views],
+            [view.size for view in self.draft_views],
+            [agent.tokens(view.size) for view in self.agent_views],
+            [draft.tokens(view.size) for view in self.draft_views],
+        )
+        return tuple(starmap(ImageSizes, zip_longest(originals, *shown)))

@@ -45,6 +45,8 @@ class Reason(StrEnum):
     """Phase III, no confidence: the score is not a finite number (rivals without any spread)."""
     SPECULATION_OFF = "speculation_off"
     """The plan asked the agent at once."""
+    AGENT_FIRST = "agent_first"
+    """A hedged plan: the agent was done before phases I to III were."""
     NO_IMAGE = "no_image"
     """There is nothing to look at, so nothing to speculate on."""
     LATER_TURN = "later_turn"

@@ -276,6 +276,8 @@ class AgentRun:
     seconds: float = 0.0
     whole: bool = True
     """False where a token limit cut the answer."""
+    notes: tuple[str, ...] = ()
+    """What went differently from how the model was trained; the trace repeats it."""
 
     @property
     def depth(self) -> int:
@@ -286,12 +288,15 @@ class AgentRun:
 class ImageSizes:
     """(width, height) of one image in pixels: as it came, upright, and as each model was shown it.
 
-    None where a model was not shown it.
+    The tokens are what it costs each model by its family's rule; servers do not say. None where a model was not shown
+    it.
     """
 
     original: tuple[int, int]
     agent: tuple[int, int] | None = None
     draft: tuple[int, int] | None = None
+    agent_tokens: int | None = None
+    draft_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +317,10 @@ class Trace:
     attempts: Mapping[str, int] = field(default_factory=dict)
     """Requests sent by model name: retries, and calls that failed, included."""
     images: tuple[ImageSizes, ...] = ()
+    plan: str = ""
+    """In which order the phases ran: the value of a `scheduling.Plan`."""
+    plan_why: str = ""
+    """Why in this one; empty where it was not chosen for the query."""
 
 
 @dataclass(frozen=True, slots=True)

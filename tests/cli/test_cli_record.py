@@ -77,7 +77,7 @@ def test_benchmark_files_are_recorded(run: Run, servers: list[str], tmp_path: Pa
     figures = json.loads((tmp_path / "run.json").read_text())
     assert figures["rows"] == len(load_run(tmp_path / "run"))
     assert (figures["failed"], figures["agreement"], figures["draft_accuracy"]) == (0, 1.0, 0.0)
-    assert figures["run"]["dataset"]["kind"] == kind.value
+    assert figures["run"]["dataset"]["kind"] == kind.kind
     assert figures["bytes_per_row"] > 0
 
 

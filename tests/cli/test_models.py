@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import Run, Serve
 
+from speceyes.agents import DIALECTS
 from speceyes.engines import nano
 from speceyes.engines.nano import nano_files
 from speceyes.engines.scripted import Reply
@@ -27,7 +28,7 @@ def test_the_nano_pair_is_listed_with_sizes_and_hashes(run: Run) -> None:
     names = {model["name"]: model for model in pair["models"]}
     digest = listed[files.draft.name]["sha256"]
     assert names["nano-draft"]["fingerprint"] == f"nano-draft@sha256:{digest[:12]}"
-    assert record["dialects"] == ["deepeyes"]
+    assert record["dialects"] == sorted(DIALECTS)
 
 
 def test_for_people_there_is_a_table(run: Run) -> None:

@@ -91,7 +91,7 @@ def test_the_summary_file_has_the_handles_that_others_use(saved: Path) -> None:
 def test_every_answer_has_a_row(finished: Demo, saved: Path) -> None:
     rows = [json.loads(line) for line in (saved / "answers.jsonl").read_text().splitlines()]
     assert rows == json.loads(json.dumps(answer_rows(finished.courses)))
-    assert Counter(row["system"] for row in rows) == {name.value: COUNT for name in SystemName}
+    assert Counter(row["system"] for row in rows) == {name.value: COUNT for name in demos.SYSTEMS}
     for row in rows:
         if row["system"] == "speceyes":
             assert (row["route"] == "agent") == row["tool_helps"] == (row["help_probability"] > 0.5)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 from speceyes.errors import DatasetError, InputError
@@ -122,7 +123,7 @@ def test_vstar_boxes_are_left_top_width_height_of_each_target(made: dict[Format,
 def test_the_vstar_list_asks_the_same_with_letters_shuffled(made: dict[Format, Path]) -> None:
     folder = made[Format.VSTAR]
     rows = list(lines_of(folder / "test_questions.jsonl"))
-    assert [row["question_id"] for row in rows] == list(range(COUNT))
+    assert [row["question_id"] for row in rows] == [str(index) for index in range(COUNT)]
     for row in rows:
         annotation = json.loads((folder / row["image"]).with_suffix(".json").read_text())
         text, *options, _ = row["text"].splitlines()
@@ -264,15 +265,79 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
         write_benchmark(tmp_path / "set", Format.POPE, count=1, seed=0, force=True)
 
 
-@pytest.mark.parametrize(("count", "seed"), [(0, 0), (-3, 0), (100_001, 0), (1, -1)])
-def test_numbers_out_of_range_are_refused(count: int, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("count", "seed", "side"),
+    [(0, 0, 1024), (-3, 0, 1024), (100_001, 0, 1024), (1, -1, 1024), (1, 0, 31), (1, 0, 1025)],
+)
+def test_numbers_out_of_range_are_refused(count: int, seed: int, side: int, tmp_path: Path) -> None:
     with pytest.raises(InputError):
-        write_benchmark(tmp_path / "set", Format.POPE, count=count, seed=seed)
+        write_benchmark(tmp_path / "set", Format.POPE, count=count, seed=seed, side=side)
     assert not (tmp_path / "set").exists()
 
 
 def test_progress_is_told_of_every_scene(tmp_path: Path) -> None:
     steps: list[int] = []
     for kind in Format:
-        write_benchmark(tmp_path / kind, kind, count=3, seed=0, advance=lambda: steps.append(1))
-    assert len(steps) == 9
+        write_benchmark(tmp_path / kind, kind, count=3, seed=0, side=64, advance=lambda: steps.append(1))
+    assert len(steps) == 3 * len(Format)
+
+
+def test_small_pictures_keep_their_boxes(tmp_path: Path) -> None:
+    write_benchmark(tmp_path / "large", Format.VSTAR, count=1, seed=0)
+    write_benchmark(tmp_path / "small", Format.VSTAR, count=1, seed=0, side=256)
+    name = "direct_attributes/0000"
+    large, small = (json.loads((tmp_path / size / f"{name}.json").read_text()) for size in ("large", "small"))
+    assert load(tmp_path / "small" / f"{name}.jpg").size == (256, 256)
+    assert small["bbox"][0] == pytest.approx([side / 4 for side in large["bbox"][0]], abs=0.5)
+    assert {**small, "bbox": []} == {**large, "bbox": []}
+
+
+def parquet_rows(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+    return rows
+
+
+def test_the_vstar_list_alone_and_as_parquet_ask_the_same(made: dict[Format, Path]) -> None:
+    both = [list(lines_of(made[kind] / "test_questions.jsonl")) for kind in (Format.VSTAR, Format.VSTAR_JSONL)]
+    rows = parquet_rows(made[Format.VSTAR_PARQUET] / "data" / "test-00000-of-00001.parquet")
+    assert list(rows[0]) == ["image", "text", "category", "label", "question_id"]
+    for first, alone, row, scene in zip(*both, rows, scenes_of(made[Format.VSTAR]), strict=True):
+        assert {**first, "image": ""} == {**alone, "image": ""} == {**row, "image": ""}
+        assert shows(made[Format.VSTAR_JSONL] / alone["image"], scene)
+        assert shows(row["image"]["bytes"], scene)
+
+
+def test_hrbench_as_parquet_has_the_same_rows(made: dict[Format, Path]) -> None:
+    rows = parquet_rows(made[Format.HRBENCH_PARQUET] / "hr_bench.parquet")
+    assert [{**row, "index": str(row["index"])} for row in rows] == hrbench_rows(made[Format.HRBENCH])
+
+
+def test_pope_as_parquet_asks_the_same(made: dict[Format, Path]) -> None:
+    rows = parquet_rows(made[Format.POPE_PARQUET] / "data" / "test-00000-of-00001.parquet")
+    assert [row["id"] for row in rows] == [str(i) for i in range(6 * COUNT)]
+    for split in SPLITS:
+        lines = lines_of(made[Format.POPE] / split_file(split))
+        for line, row in zip(lines, (row for row in rows if row["category"] == split), strict=True):
+            assert (str(line["question_id"]), line["text"], line["label"]) == (
+                row["question_id"],
+                row["question"],
+                row["answer"],
+            )
+            assert row["image"]["bytes"] == (made[Format.POPE] / "images" / line["image"]).read_bytes()
+
+
+def test_a_table_of_mixed_questions_shares_its_pictures(made: dict[Format, Path]) -> None:
+    text = (made[Format.MCQ] / "questions.tsv").read_text()
+    rows = list(csv.DictReader(io.StringIO(text), delimiter="\t"))
+    assert [row["index"] for row in rows] == [str(i) for i in range(2 * COUNT)]
+    for first, second, scene in zip(rows[::2], rows[1::2], scenes_of(made[Format.MCQ]), strict=True):
+        assert second["image"] == first["index"]
+        assert shows(base64.b64decode(first["image"], validate=True), scene)
+        assert first[first["answer"]] == answer(first["question"], scene)
+        assert not second["A"]
+        assert second["answer"] == ("yes" if thing({"text": second["question"]}) in pairs_of(scene) else "no")
+    assert {sum(bool(row[letter]) for letter in "ABCD") for row in rows} == {0, 2, 4}
+
+
+def pairs_of(scene: Scene) -> list[tuple[str, str]]:
+    return [(sign.color, sign.shape) for sign in scene.signs]

@@ -114,6 +114,12 @@ def test_a_letter_is_no_answer_where_there_are_no_options() -> None:
     assert is_right("Left", "left")
 
 
+def test_a_gold_choice_that_is_none_of_the_options_is_stated_by_nothing() -> None:
+    assert not is_right("E", "E", COLORS)
+    assert not is_right("yes", "yes", COLORS)
+    assert not is_right("", "", COLORS)
+
+
 @given(st.text(max_size=40), st.sampled_from(LETTERS[:4]))
 def test_any_text_states_at_most_one_option(answer: str, gold: str) -> None:
     said = stated(answer, COLORS)

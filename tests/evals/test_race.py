@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -12,9 +11,13 @@ from hypothesis import strategies as st
 from scripted_pair import CALIBRATION, Knowing, scripted_pair
 
 from speceyes.engines.scripted import Outcome, Status
+from speceyes.errors import EngineError, ImageError
+from speceyes.evals.baselines import Models, make_system
 from speceyes.evals.datasets.samples import Sample, make_samples
-from speceyes.evals.race import race, rounds, split
-from speceyes.evals.systems import AgentAlone, Done, DraftAlone, Reply, SpecEyes, System, SystemName
+from speceyes.evals.demo import SYSTEMS
+from speceyes.evals.race import question_of, race, rounds, run_block, schedule, split
+from speceyes.evals.systems import Question, Reply, Role, System, SystemName
+from speceyes.phases import AgentModel, DraftModel
 from speceyes.types import Query, Reason, Route, Usage
 
 SAMPLES = make_samples(20, 9)
@@ -23,16 +26,20 @@ SAMPLES = make_samples(20, 9)
 class Recorder:
     """A system that says the same to everything and notes who ran when."""
 
-    def __init__(self, name: SystemName, ran: list[tuple[SystemName, tuple[str, ...]]]) -> None:
+    def __init__(self, name: SystemName, ran: list[tuple[SystemName, str]]) -> None:
         self.name = name
         self._ran = ran
 
-    async def answer_many(self, queries: Sequence[Query], done: Done) -> list[Reply]:
-        self._ran.append((self.name, tuple(query.id for query in queries)))
+    async def answer(self, query: Query, question: Question) -> Reply:
+        assert query.id == question.id
+        self._ran.append((self.name, query.id))
         await asyncio.sleep(0)
-        for _ in queries:
-            done()
-        return [Reply("A", 0.1, Usage(1, 1, None, 1)) for _ in queries]
+        return Reply("A", 0.1, {Role.AGENT: Usage(1, 1, None, 1)})
+
+
+def all_three(draft: DraftModel, agent: AgentModel) -> list[System]:
+    models = Models(draft, agent, CALIBRATION)
+    return [make_system(name, models, 3) for name in SYSTEMS]
 
 
 @given(st.integers(0, 300), st.integers(1, 4))
@@ -55,28 +62,73 @@ def test_rounds_are_a_latin_square(systems: int, times: int) -> None:
     for system in range(systems):
         assert sorted(row[system] for row in taken) == list(range(parts))
         assert [row.index(system) for row in order].count(0) == times
+    flat = [(system, taken[number][system]) for number, row in enumerate(order) for system in row]
+    assert schedule(systems, parts) == flat
 
 
 async def test_everybody_answers_everything_and_first_turns_are_shared() -> None:
-    ran: list[tuple[SystemName, tuple[str, ...]]] = []
-    systems: list[System] = [Recorder(name, ran) for name in SystemName]
+    ran: list[tuple[SystemName, str]] = []
+    systems: list[System] = [Recorder(name, ran) for name in SYSTEMS]
     told: list[SystemName] = []
     courses = await race(systems, SAMPLES, done=told.append)
-    for name in SystemName:
-        assert sorted(i for who, ids in ran if who is name for i in ids) == sorted(s.id for s in SAMPLES)
+    for name in SYSTEMS:
+        assert sorted(i for who, i in ran if who is name) == sorted(s.id for s in SAMPLES)
         assert [result.sample for result in courses[name].results] == SAMPLES
         assert told.count(name) == len(SAMPLES)
         laps = courses[name].laps
         assert [lap.queries for lap in laps] == [len(part) for part in split(SAMPLES, len(systems))]
         assert courses[name].seconds == pytest.approx(sum(lap.seconds for lap in laps))
         assert all(lap.seconds > 0 for lap in laps)
-    assert {ran[0][0], ran[3][0], ran[6][0]} == set(SystemName)
-    for before, after in [*itertools.pairwise(ran), *zip(ran, ran[2:], strict=False)]:
-        assert not set(before[1]) & set(after[1]), "a system would find its prompts in the server's cache"
+    turns = [(name, {i for _, i in group}) for name, group in itertools.groupby(ran, key=lambda pair: pair[0])]
+    assert {turns[0][0], turns[3][0], turns[6][0]} == set(SYSTEMS)
+    for before, after in [*itertools.pairwise(turns), *zip(turns, turns[2:], strict=False)]:
+        assert not before[1] & after[1], "a system would find its prompts in the server's cache"
+
+
+async def test_so_many_are_under_way_and_no_more() -> None:
+    under_way, most = 0, 0
+
+    class Slow:
+        async def answer(self, query: Query, question: Question) -> Reply:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            under_way -= 1
+            return Reply(query.id)
+
+    replies, lap = await run_block(Slow(), list(map(question_of, SAMPLES[:10])), 3, lambda question, reply: None)
+    assert most == 3
+    assert [reply.text for reply in replies] == [sample.id for sample in SAMPLES[:10]]
+    assert lap.queries == 10
+
+
+async def test_a_picture_that_cannot_be_loaded_is_a_row_and_not_asked() -> None:
+    def broken() -> Query:
+        raise ImageError("torn")
+
+    ran: list[tuple[SystemName, str]] = []
+    questions = [question_of(SAMPLES[0]), Question("bad", broken, lambda text: None)]
+    told: list[str] = []
+    replies, lap = await run_block(
+        Recorder(SystemName.AGENT, ran), questions, 2, lambda question, reply: told.append(question.id)
+    )
+    assert [reply.error for reply in replies] == [None, "ImageError: torn"]
+    assert lap.queries == len(ran) == 1
+    assert sorted(told) == sorted(["bad", SAMPLES[0].id])
+
+
+async def test_who_is_told_may_end_the_block() -> None:
+    def stop(question: Question, reply: Reply) -> None:
+        raise EngineError("enough")
+
+    with pytest.raises(EngineError, match="enough"):
+        await run_block(Recorder(SystemName.AGENT, []), list(map(question_of, SAMPLES[:4])), 2, stop)
 
 
 async def test_a_race_of_fewer_samples_than_systems() -> None:
-    systems: list[System] = [Recorder(name, []) for name in SystemName]
+    systems: list[System] = [Recorder(name, []) for name in SYSTEMS]
     courses = await race(systems, SAMPLES[:1])
     assert [len(course.results) for course in courses.values()] == [1, 1, 1]
 
@@ -88,9 +140,8 @@ def answered() -> list[Sample]:
 
 async def test_the_three_systems_on_real_sockets(answered: list[Sample]) -> None:
     async with scripted_pair(Knowing(answered)) as (draft, agent):
-        systems: list[System] = [AgentAlone(agent, 3), DraftAlone(draft, 3), SpecEyes(draft, agent, CALIBRATION, 3)]
-        courses = await race(systems, answered)
-    agent_course, draft_course, speceyes_course = (courses[name] for name in SystemName)
+        courses = await race(all_three(draft, agent), answered, 3)
+    agent_course, draft_course, speceyes_course = (courses[name] for name in SYSTEMS)
     assert all(result.right for result in agent_course.results)
     assert all(result.right for result in speceyes_course.results)
     assert [result.right for result in draft_course.results] == [not sample.tool_helps for sample in answered]
@@ -100,9 +151,9 @@ async def test_the_three_systems_on_real_sockets(answered: list[Sample]) -> None
         assert result.reply.answer.route is (Route.AGENT if helps else Route.DRAFT)
         assert result.reply.answer.reason is (Reason.TOOL_WOULD_HELP if helps else Reason.ACCEPTED)
         # Screening and draft, or screening and one turn more than there are signs to look at.
-        assert result.reply.usage.calls == (2 + len(result.sample.boxes) if helps else 2)
+        assert result.reply.total.calls == (2 + len(result.sample.boxes) if helps else 2)
     for result in agent_course.results:
-        assert result.reply.usage.calls == 1 + len(result.sample.boxes)
+        assert result.reply.total.calls == 1 + len(result.sample.boxes)
 
 
 class Failing(Knowing):
@@ -122,9 +173,9 @@ async def test_a_failed_query_keeps_its_row_and_counts_as_not_right(answered: li
     knowing = Failing(answered)
     knowing.bad = next(sample for sample in answered if sample.tool_helps)
     async with scripted_pair(knowing) as (draft, agent):
-        systems: list[System] = [AgentAlone(agent, 3), SpecEyes(draft, agent, CALIBRATION, 3)]
         told: list[SystemName] = []
-        courses = await race(systems, answered, done=told.append)
+        agent_and_speceyes = [system for system in all_three(draft, agent) if system.name is not SystemName.DRAFT]
+        courses = await race(agent_and_speceyes, answered, 3, done=told.append)
     assert len(told) == 2 * len(answered)
     for course in courses.values():
         assert len(course.results) == len(answered)
@@ -132,5 +183,5 @@ async def test_a_failed_query_keeps_its_row_and_counts_as_not_right(answered: li
         assert failed.sample == knowing.bad
         assert not failed.right
         assert failed.reply.seconds is None
-        assert failed.reply.usage.prompt_tokens is None
+        assert failed.reply.total.prompt_tokens is None
         assert "EngineRefused" in (failed.reply.error or "")

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from scripted_pair import CALIBRATION, Knowing, scripted_pair
 
 from speceyes.errors import InputError
+from speceyes.evals.baselines import Models, make_system
 from speceyes.evals.datasets.samples import Size, make_samples
+from speceyes.evals.demo import SYSTEMS
 from speceyes.evals.law import Costs, law_honest, law_ideal, measure_costs
 from speceyes.evals.race import Course, Result, race
 from speceyes.evals.summary import figures, summarise
-from speceyes.evals.systems import UNKNOWN, AgentAlone, DraftAlone, Reply, SpecEyes, System, SystemName
+from speceyes.evals.systems import Reply, Role
 from speceyes.gating import wilson
 from speceyes.types import Reason, Usage
 
@@ -69,8 +71,8 @@ async def test_costs_are_measured_on_equally_many_samples_of_both_kinds() -> Non
 async def test_the_figures_of_a_race() -> None:
     samples = make_samples(20, 12)
     async with scripted_pair(Knowing(samples)) as (draft, agent):
-        systems: list[System] = [AgentAlone(agent, 4), DraftAlone(draft, 4), SpecEyes(draft, agent, CALIBRATION, 4)]
-        courses = await race(systems, samples)
+        models = Models(draft, agent, CALIBRATION)
+        courses = await race([make_system(name, models, 4) for name in SYSTEMS], samples, 4)
     summary = summarise(courses, COSTS, {"seed": 12})
     assert summary.reasons == {Reason.ACCEPTED: 12, Reason.TOOL_WOULD_HELP: 8}
     assert (summary.beta, summary.alpha) == (0.6, 1.0)
@@ -82,7 +84,7 @@ async def test_the_figures_of_a_race() -> None:
         assert system["interval"] == list(wilson(system["right"], 20))
     assert content["systems"]["draft"]["accuracy"] == 0.6
     assert content["systems"]["draft"]["groups"]["digit/small"] == {"right": 0, "n": 4}
-    assert content["speedup"] == pytest.approx(courses[SystemName.AGENT].seconds / courses[SystemName.SPECEYES].seconds)
+    assert content["speedup"] == pytest.approx(courses[SYSTEMS[0]].seconds / courses[SYSTEMS[2]].seconds)
     assert content["law_ideal"] == pytest.approx(2.5)
     assert content["law_honest"] == pytest.approx(1 / (0.1 + 0.6 * 0.05 + 0.4))
     assert content["run"] == {"seed": 12}
@@ -92,8 +94,8 @@ def test_failures_count_as_not_right_and_make_the_tokens_unknown() -> None:
     good, bad = make_samples(2, 13)
     course = Course(
         [
-            Result(good, Reply("7", 0.5, Usage(10, 1, 0, 1)), True),
-            Result(bad, Reply("", None, UNKNOWN, error="EngineTimeout: too slow"), False),
+            Result(good, Reply("7", 0.5, {Role.AGENT: Usage(10, 1, 0, 1)}), True),
+            Result(bad, Reply(error="EngineTimeout: too slow"), False),
         ],
         seconds=2.0,
     )
@@ -106,8 +108,8 @@ def test_failures_count_as_not_right_and_make_the_tokens_unknown() -> None:
 
 def test_a_race_in_which_every_query_failed_has_figures_too() -> None:
     (sample,) = make_samples(1, 14)
-    failed = Result(sample, Reply("", None, UNKNOWN, error="EngineTimeout: too slow"), False)
-    summary = summarise({name: Course([failed], 1.0) for name in SystemName}, COSTS, {})
+    failed = Result(sample, Reply(error="EngineTimeout: too slow"), False)
+    summary = summarise({name: Course([failed], 1.0) for name in SYSTEMS}, COSTS, {})
     assert (summary.alpha, summary.beta, summary.law_ideal) == (0.0, 0.0, 1.0)
     assert summary.reasons == {}
     assert sample.size is Size.SMALL

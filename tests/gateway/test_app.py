@@ -168,6 +168,24 @@ async def test_where_keys_are_needed_nobody_comes_in_without_one() -> None:
             assert not any(KEY in value for call in server.requests for value in call.headers.values())
 
 
+async def test_the_plan_can_be_asked_for() -> None:
+    async with running(settings={"funnel.plan": "auto"}) as served:
+        told = (await served.ask()).json()["speceyes"]
+        assert told["plan"] == "paper"
+        found = (await served.http.get(f"{served.url}/plan")).json()
+        assert found["plan"] == "auto"
+        metrics = (await served.http.get(f"{served.url.removesuffix('/v1')}/metrics")).text
+        assert 'speceyes_plans_total{plan="paper"} 1.0' in metrics
+
+
+async def test_who_is_turned_away_is_counted() -> None:
+    async with running(settings={"access.api_key": KEY, "access.metrics_scope": "none"}) as served:
+        for _ in range(3):
+            await served.http.get(f"{served.url}/models")
+        metrics = (await served.http.get(f"{served.url.removesuffix('/v1')}/metrics")).text
+        assert 'speceyes_turned_away_total{status="401"} 3.0' in metrics
+
+
 async def test_too_much_at_once_is_429_with_a_hint_when_to_come_back() -> None:
     settings = {"access.in_flight": 1, "access.queue": 0}
     async with running(agent=agent_says(Hang()), settings=settings) as served:

@@ -100,6 +100,7 @@ async def test_errors_keep_their_status(outcome: Any, status: int, code: str, st
         reply = await served.ask(messages=HI, stream=stream, foo=1)
         assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
         assert reply.headers.get("retry-after") == ("7" if status == 429 else None)
+        assert "x-should-retry" not in reply.headers  # nobody has retried yet
 
 
 async def test_a_stream_that_breaks_off_ends_with_an_error_event() -> None:

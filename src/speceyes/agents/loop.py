@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speceyes.agents.budget import CLOSING_TOKENS, Budget
-from speceyes.agents.dialects.base import Call, Dialect, Final, Malformed, Message
+from speceyes.agents.dialects.base import Call, Dialect, Final, Malformed, Message, Occasion, text_part
 from speceyes.errors import EngineError
 from speceyes.imaging.resize import render
 from speceyes.imaging.view import View
@@ -32,6 +32,9 @@ from speceyes.types import AgentRun, ChatRequest, Completion, Crop, Finish, Quer
 
 TOO_LARGE = frozenset({400, 413, 422})
 """What servers answer to a prompt beyond their context, or to more pictures than they take."""
+
+GO_ON = {"continue_final_message": True, "add_generation_prompt": False}
+"""Fields of a request that ends in the assistant's message, which the model is to go on with (vLLM's names)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +127,29 @@ def default_budget(dialect: Dialect) -> Budget:
 def agent_request(dialect: Dialect, messages: Sequence[Message], max_tokens: int, **fields: Any) -> ChatRequest:
     """A request in the dialect's form. Screening uses it too, so that it shares the run's prefix to the letter.
 
-    `fields` are those of `ChatRequest`; they stand above the dialect's own.
+    `fields` are those of `ChatRequest`; they stand above the dialect's own. Messages of the assistant in a row become
+    one: a dialect whose results stand inside the assistant's turn goes on with it.
     """
-    form: dict[str, Any] = {"stop": dialect.stop, "tools": dialect.tools, "extra": dialect.extra}
-    return ChatRequest(tuple(messages), max_tokens, **{**form, **fields})
+    form: dict[str, Any] = {"stop": dialect.stop, "tools": dialect.tools, "extra": dialect.extra, **fields}
+    joined = tuple(_joined(messages))
+    if joined and joined[-1]["role"] == "assistant":
+        form["extra"] = {**form["extra"], **GO_ON}
+    return ChatRequest(joined, max_tokens, **form)
+
+
+def _joined(messages: Sequence[Message]) -> list[Message]:
+    joined: list[Message] = []
+    for message in messages:
+        if joined and message["role"] == joined[-1]["role"] == "assistant":
+            joined[-1] = {**joined[-1], "content": [*_parts(joined[-1]), *_parts(message)]}
+        else:
+            joined.append(message)
+    return joined
+
+
+def _parts(message: Message) -> list[Any]:
+    content = message["content"]
+    return [text_part(content)] if isinstance(content, str) else list(content)
 
 
 def _generate(request: ChatRequest, closing: bool = False) -> Generator[Step, Reply, Completion]:
@@ -234,7 +256,7 @@ class _Run:
             result = replace(result, error=f"{note} {result.error}".strip())
         else:
             result = replace(result, text=f"{note} {result.text}".strip())
-        self._remember(completion, self.dialect.observation_messages(result))
+        self._remember(completion, self.dialect.observation_messages(result, self._occasion(completion)))
         self.views.extend(result.views)
         if call and result.error is None:
             self.seen.add(call.identity)
@@ -251,13 +273,17 @@ class _Run:
     def refuse_repeat(self, completion: Completion, call: Call) -> None:
         """Under greedy decoding a model can ask for the same part for ever: tell it, and show nothing."""
         notice = self.dialect.prompts.repeated
-        self._remember(completion, self.dialect.notice_messages(notice))
+        self._remember(completion, self.dialect.notice_messages(notice, self._occasion(completion)))
         error = "The same call as before; it was not run again."
         self.record(completion, observation=notice, error=error, repairs=call.repairs)
 
     def finished(self, final: Final, finish: Finish) -> AgentRun:
         usage = sum((turn.usage for turn in self.turns), Usage())
-        return AgentRun(final.text, tuple(self.turns), finish, usage, self.clock() - self.began, final.whole)
+        notes = (self.dialect.note,) if self.dialect.note and any(turn.tool for turn in self.turns) else ()
+        return AgentRun(final.text, tuple(self.turns), finish, usage, self.clock() - self.began, final.whole, notes)
+
+    def _occasion(self, completion: Completion) -> Occasion:
+        return Occasion(completion, len(self.turns) + 1, len(self.query.images), len(self.views))
 
     def _remember(self, completion: Completion, answer: Sequence[Message]) -> None:
         self.starts.append(len(self.messages))
@@ -274,4 +300,5 @@ def _generated(completion: Completion) -> int:
 
 def _crops(views: Sequence[View], call: Call | None) -> tuple[Crop, ...]:
     label = str(call.arguments.get("label") or "") if call else ""
-    return tuple(Crop(view.image_index, view.region.as_tuple(), view.size, label) for view in views)
+    shown = [view for view in views if view.made is None]  # what a tool made shows no part of an image
+    return tuple(Crop(view.image_index, view.region.as_tuple(), view.size, label) for view in shown)

@@ -29,9 +29,13 @@ COMMANDS = (
     "record",
     "sweep",
     "calibrate",
+    "eval",
+    "report",
     "audit",
     "keys",
     "requests",
+    "sandbox",
+    "dialects",
 )
 """In the order of the help. Each is a module of this package."""
 

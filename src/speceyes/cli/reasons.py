@@ -22,6 +22,7 @@ WHY: Mapping[Reason, str] = {
     Reason.LOGPROBS_MISALIGNED: "no confidence, for the log-probs do not spell the answer",
     Reason.SCORE_UNDEFINED: "no confidence, for the score is not a finite number",
     Reason.SPECULATION_OFF: "the plan asks the agent at once",
+    Reason.AGENT_FIRST: "the agent was done before the draft was checked",
     Reason.NO_IMAGE: "there is no image to speculate on",
     Reason.LATER_TURN: "the client is in the middle of the agent's loop",
     Reason.NEEDS_AGENT: "the request asks for something that a draft cannot give",

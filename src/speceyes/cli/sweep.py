@@ -54,10 +54,11 @@ def sweep(
 
     from speceyes.cli.sweep_report import report
     from speceyes.evals.records import load_run, read_rows
-    from speceyes.evals.sweeps import Against, PlanName, SweepOptions
+    from speceyes.evals.sweeps import Against, SweepOptions
     from speceyes.evals.sweeps import sweep as run_sweep
     from speceyes.evals.sweeps.grid import parse_ks, recorded_k
     from speceyes.evals.sweeps.report import sweep_json
+    from speceyes.scheduling import Plan
 
     with output.working("Reading the records"):
         table = load_run(run)
@@ -67,7 +68,7 @@ def sweep(
     options = SweepOptions(
         ks=None if k is None else parse_ks(k, recorded_k(table)),
         screen_threshold=screen_threshold,
-        plan=PlanName(plan),
+        plan=Plan(plan),
         against=None if against == "auto" else Against(against),
         replicates=resamples,
         seed=seed,

@@ -1,13 +1,13 @@
 """Configuration: frozen, checked once, from flags over the environment over a file over the defaults."""
 
+from speceyes.config.funnel import BreakerSettings, FunnelSettings
+from speceyes.config.sandbox import SandboxSettings
 from speceyes.config.settings import (
     AccessSettings,
     AgentSettings,
-    BreakerSettings,
     DraftSettings,
     EngineSettings,
     FetchSettings,
-    FunnelSettings,
     GateSettings,
     ImageSettings,
     ObserveSettings,
@@ -32,6 +32,7 @@ __all__ = [
     "GateSettings",
     "ImageSettings",
     "ObserveSettings",
+    "SandboxSettings",
     "ServeSettings",
     "Settings",
     "StoreSettings",

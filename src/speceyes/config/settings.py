@@ -19,6 +19,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from speceyes.config.funnel import BreakerSettings, FunnelSettings
+from speceyes.config.sandbox import SandboxSettings
 from speceyes.config.section import (
     Count,
     Door,
@@ -119,17 +121,22 @@ class DraftSettings(EngineSettings):
 class AgentSettings(EngineSettings):
     """The agent of phases I and IV, how it speaks, and what one run of it may spend."""
 
-    factor: Count = 28
-    """Both sides of a picture are multiples of it: 28 for Qwen2.5-VL (so DeepEyes), 32 for Qwen3-VL."""
+    factor: Count | None = None
+    """Both sides of a picture are multiples of it: 28 for Qwen2.5-VL (so DeepEyes), 32 for Qwen3-VL. None: as the
+    dialect's family has it; its sizes hold for `min_pixels` and `max_pixels` then, too."""
     dialect: Text = "deepeyes"
-    """How the model calls tools; `speceyes models` lists the dialects."""
+    """How the model calls tools; `speceyes dialects` lists the dialects."""
     coordinates: Literal["resized", "original", "unit", "per_mille"] | None = None
     """What the numbers of a box mean: pixels of the resized picture, pixels of the original, 0 to 1, 0 to 1000. None:
     as the dialect has it."""
     zoom_context: Annotated[float, Field(ge=0, le=10)] | None = None
     """Margin of a crop on each side of its box, as a share of the box's side. None: 0; for the nano agent 0.15."""
+    result_form: Literal["user", "tool", "assistant"] | None = None
+    """Where what a tool shows goes, for dialects that have a choice: into a message of the user, into a tool message
+    (native calls), or on into the assistant's own turn (Thyme). None: as the dialect has it, mostly `user`."""
     prompts: FilePath | None = None
-    """A TOML or JSON file with any of the dialect's prompts: `system`, `act`, `screen`, `reminder`, `closing`, ..."""
+    """A TOML or JSON file with any of the dialect's prompts: `system`, `act`, `screen`, `reminder`, `closing`, ...
+    `speceyes dialects show NAME` writes one."""
 
     max_turns: Count | None = None
     """Turns in which tools may be called. None: as the dialect has it."""
@@ -167,35 +174,6 @@ class GateSettings(Section):
             names = ", ".join(f"`{name}`" for name in given)
             raise ValueError(f"{names} can be set only together with `threshold`: a calibration has its own values")
         return self
-
-
-class FunnelSettings(Section):
-    """How much is under way at a time, and what one query may cost."""
-
-    stateless: Count = 8
-    """Queries in phases I to III."""
-    loops: Count = 8
-    """Agent loops."""
-    deadline_s: Seconds | None = None
-    """Seconds that one query may take, waiting included. None: no limit but those of its calls."""
-    retries: Annotated[int, Field(ge=0)] | None = 4
-    """Retries that all calls of one query may make together. None: as many as each call is allowed."""
-    draft_when_agent_down_threshold: float | None = None
-    """Least score of a draft that answers while the agent is known to be down; at least the gate's own. Such answers
-    were not screened, so they carry no guarantee. None: the query fails."""
-
-
-class BreakerSettings(Section):
-    """When a model's server counts as down in a running service: it is not asked then, until it has had a pause."""
-
-    failures: Count = 5
-    """Calls that must fail in a row. Only faults of the server count: no connection, time-outs, 429, 5xx."""
-    pause_s: Seconds = 10.0
-    """Seconds until the server is tried again, with one call. They double each time that this call fails."""
-    max_pause_s: Seconds = 120.0
-    """The longest pause."""
-    silent_s: Seconds = 30.0
-    """A call that is given up after so many seconds, without a single token, counts as failed."""
 
 
 class ImageSettings(Section):
@@ -392,3 +370,4 @@ class Settings(Section):
     observe: ObserveSettings = ObserveSettings()
     transparent: TransparentSettings = TransparentSettings()
     trust: TrustSettings = TrustSettings()
+    sandbox: SandboxSettings = SandboxSettings()

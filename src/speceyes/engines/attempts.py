@@ -21,10 +21,13 @@ class Attempts:
 
     Attributes:
         made: Requests sent by model name, those that failed included.
+        answered_as: By model name, another name that its server gave for who answered. It may be the same model under
+            its full name, or an alias that points elsewhere by now.
     """
 
     def __init__(self, retries: int | None = None) -> None:
         self.made: Counter[str] = Counter()
+        self.answered_as: dict[str, str] = {}
         self._retries_left = retries
 
     @property
@@ -60,4 +63,6 @@ class CountedEngine:
             self._attempts.book(self.model, error.attempts)
             raise
         self._attempts.book(self.model, max(1, completion.usage.calls))
+        if completion.model not in ("", self.model):
+            self._attempts.answered_as[self.model] = completion.model
         return completion

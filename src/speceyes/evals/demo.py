@@ -12,6 +12,7 @@ from typing import Any
 
 from speceyes.config import FunnelSettings, Settings
 from speceyes.errors import ConfigError, InputError
+from speceyes.evals.baselines import Models, make_system
 from speceyes.evals.datasets.samples import Sample, make_samples
 from speceyes.evals.datasets.seeds import MADE, SPAN
 from speceyes.evals.gallery import Tile, choose_tiles
@@ -20,7 +21,7 @@ from speceyes.evals.pages import write_page
 from speceyes.evals.pictures import draw_demo
 from speceyes.evals.race import Course, race
 from speceyes.evals.summary import Summary, summarise
-from speceyes.evals.systems import AgentAlone, DraftAlone, SpecEyes, SystemName
+from speceyes.evals.systems import SystemName
 from speceyes.gating import Calibration
 from speceyes.phases import AgentModel, DraftModel
 from speceyes.wiring import open_funnel
@@ -28,6 +29,8 @@ from speceyes.wiring import open_funnel
 COST_QUERIES = 10
 """Queries for each unloaded cost: the first half of the samples' plan, which is balanced."""
 WARMING_UP, COSTS = "warming up", "costs"
+SYSTEMS = (SystemName.AGENT, SystemName.DRAFT, SystemName.SPECEYES)
+"""Who takes part."""
 
 Progress = Callable[[str], None]
 """Is told the name of the stage (`warming up`, `costs`, or a system's) whenever one of its steps is done."""
@@ -77,7 +80,7 @@ async def run_demo(
         calibration: The gate's.
         count: Questions.
         seed: Of the scenes.
-        concurrency: Queries under way at a time: agent loops, drafts, and each stage of the funnel.
+        concurrency: Queries that each system has under way at a time.
         progress: Is told of each step.
 
     Raises:
@@ -87,18 +90,15 @@ async def run_demo(
     if count < 1:
         raise InputError(f"The count is {count}; it must be 1 or more.")
     samples = make_samples(count, seed)
-    systems = (
-        AgentAlone(agent, concurrency),
-        DraftAlone(draft, concurrency),
-        SpecEyes(draft, agent, calibration, concurrency),
-    )
+    models = Models(draft, agent, calibration)
+    systems = [make_system(name, models, concurrency) for name in SYSTEMS]
     for_phases, for_agent = _samples_for_costs(seed)
     await measure_costs(draft, agent, for_phases[COST_QUERIES:], for_agent[COST_QUERIES:])
     progress(WARMING_UP)
     costs = await measure_costs(
         draft, agent, for_phases[:COST_QUERIES], for_agent[:COST_QUERIES], done=lambda: progress(COSTS)
     )
-    courses = await race(systems, samples, done=lambda name: progress(name.value))
+    courses = await race(systems, samples, concurrency, done=lambda name: progress(name.value))
     run = {
         "count": count,
         "seed": seed,
@@ -141,7 +141,7 @@ async def run_demo_on(
 
 def stages(count: int) -> dict[str, int]:
     """How many steps `progress` will be told of, by stage."""
-    return {WARMING_UP: 1, COSTS: COST_QUERIES, **{name.value: count for name in SystemName}}
+    return {WARMING_UP: 1, COSTS: COST_QUERIES, **{name.value: count for name in SYSTEMS}}
 
 
 def make_folder(folder: Path) -> None:
@@ -199,7 +199,7 @@ def _row(name: SystemName, course: Course, index: int) -> dict[str, Any]:
         "seconds": reply.seconds,
         "error": reply.error,
     }
-    if reply.answer is not None:
+    if name is SystemName.SPECEYES and reply.answer is not None:
         trace = reply.answer.trace
         row["route"], row["reason"], row["score"] = reply.answer.route, reply.answer.reason, reply.answer.score
         row["help_probability"] = trace.screening.help_probability if trace.screening else None

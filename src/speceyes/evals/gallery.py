@@ -32,6 +32,7 @@ REASONS: Mapping[Reason, str] = {
     Reason.LOGPROBS_MISALIGNED: "Log-probs do not match the draft",
     Reason.SCORE_UNDEFINED: "The draft's score is undefined",
     Reason.SPECULATION_OFF: "Speculation was off",
+    Reason.AGENT_FIRST: "The agent was done first",
     Reason.NO_IMAGE: "There was no image",
     Reason.LATER_TURN: "The agent's loop was under way",
     Reason.NEEDS_AGENT: "Only the agent can give what was asked for",

@@ -151,6 +151,6 @@ def figures(course: Course) -> SystemFigures:
         right=sum(result.right for result in course.results),
         errors=sum(result.reply.error is not None for result in course.results),
         seconds=course.seconds,
-        usage=sum((result.reply.usage for result in course.results), Usage()),
+        usage=sum((result.reply.total for result in course.results), Usage()),
         groups=groups,
     )

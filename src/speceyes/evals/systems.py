@@ -1,22 +1,16 @@
-"""The three ways to answer that are compared: the agent alone, the draft alone, and SpecEyes over the two."""
+"""What a system is: it answers one query. Who is compared, and what each leaves behind.
+
+`evals/baselines/` holds the systems, `evals/race.py` lets them answer a crowd of questions.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
-from speceyes.errors import SpecEyesError
-from speceyes.events import Answered, Event, Failed
-from speceyes.funnel import Funnel
-from speceyes.gating import Calibration
-from speceyes.imaging.looks import look
-from speceyes.phases import AgentModel, DraftModel, fall_back, speculate
-from speceyes.scheduling import Slots
-from speceyes.types import AgentRun, Answer, Draft, Query, Usage
+from speceyes.types import Answer, Query, Usage
 
 UNKNOWN = Usage(prompt_tokens=None, completion_tokens=None)
 
@@ -25,8 +19,60 @@ class SystemName(StrEnum):
     """Who answers."""
 
     AGENT = "agent"
+    """Each query goes straight into the agent's tool loop."""
     DRAFT = "draft"
+    """The draft model's answer stands, whatever its score."""
     SPECEYES = "speceyes"
+    """The funnel."""
+    SPECREASON = "specreason"
+    """Speculation on single steps of reasoning instead of on the whole run."""
+    RANDOM = "random"
+    """The funnel, with a lot drawn in the gate's place, as often accepting as the gate."""
+    ORACLE = "oracle"
+    """The funnel, with a gate that knows the right answer."""
+    NO_SCREEN = "no-screen"
+    """The funnel without phase I."""
+    NO_GATE = "no-gate"
+    """The funnel without phase III."""
+    DRAFT_SCREEN = "draft-screen"
+    """The funnel, with the draft model screening in the agent's place."""
+
+
+class Role(StrEnum):
+    """One of the two models."""
+
+    DRAFT = "draft"
+    AGENT = "agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question as systems and marks see it.
+
+    Attributes:
+        id: Its name in the set.
+        load: The query, its picture loaded. Raises ImageError.
+        is_right: Whether an answer is right, by the rule in force; None where the right answer is not known.
+    """
+
+    id: str
+    load: Callable[[], Query]
+    is_right: Callable[[str], bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StepNote:
+    """About one step of SpecReason, beside its turn.
+
+    Attributes:
+        by: Who wrote it.
+        rating: The agent's mark for it; None where it was not rated, or not readably.
+        kept: Whether it became part of the reasoning.
+    """
+
+    by: Role
+    rating: int | None = None
+    kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,110 +81,66 @@ class Reply:
 
     Attributes:
         text: The answer; empty where there is none.
-        seconds: Wall time of the query's own work, waiting for a slot left out. None where it failed.
-        usage: Tokens of all model calls. Unknown where it failed.
-        answer: The full answer with its trace, from SpecEyes only.
-        error: Why there is no answer.
+        seconds: Wall time of the query's own work, waiting for its turn left out. None where it failed.
+        usage: Tokens by model, of all calls.
+        answer: The answer with its trace; None where the query failed.
+        error: Why there is no answer: the error's class and message.
+        steps: About each turn of the trace's run, from SpecReason only.
     """
 
-    text: str
-    seconds: float | None
-    usage: Usage
+    text: str = ""
+    seconds: float | None = None
+    usage: Mapping[Role, Usage] = field(default_factory=dict)
     answer: Answer | None = None
     error: str | None = None
+    steps: tuple[StepNote, ...] = ()
+
+    @property
+    def total(self) -> Usage:
+        """Tokens of all calls; unknown where the query failed."""
+        return UNKNOWN if self.error is not None else sum(self.usage.values(), Usage())
+
+    @classmethod
+    def of(cls, answer: Answer, *, screened_by: Role = Role.AGENT, **more: Any) -> Reply:
+        """From an answer of the funnel, or of something like it.
+
+        Args:
+            answer: The answer.
+            screened_by: Whose tokens the screening's are.
+            more: Further fields.
+        """
+        trace, used = answer.trace, dict[Role, Usage]()
+        turns = trace.run.turns if trace.run else ()
+        parts = [(screened_by, trace.screening), (Role.DRAFT, trace.draft), *((Role.AGENT, turn) for turn in turns)]
+        for role, part in parts:
+            if part is not None:
+                used[role] = used.get(role, Usage()) + part.usage
+        return cls(**{"text": answer.text, "seconds": trace.seconds, "usage": used, "answer": answer, **more})
+
+    @classmethod
+    def failed(cls, error: Exception) -> Reply:
+        """In the place of an answer that there is not."""
+        return cls(error=f"{type(error).__name__}: {error}")
 
 
-Done = Callable[[], None]
-"""Is called whenever a query is finished."""
+class Answering(Protocol):
+    """Answers one query at a time; any number of them may be under way."""
+
+    async def answer(self, query: Query, question: Question) -> Reply:
+        """Answer a query.
+
+        Args:
+            query: What the models see.
+            question: Where it comes from. Only the oracle looks at the right answer.
+
+        Raises:
+            SpecEyesError: There is no answer.
+        """
+        ...
 
 
-class System(Protocol):
-    """Answers a crowd of queries, some at a time. A query that fails has a reply with an error in its place."""
+class System(Answering, Protocol):
+    """One of those that are compared."""
 
     @property
     def name(self) -> SystemName: ...
-
-    async def answer_many(self, queries: Sequence[Query], done: Done) -> list[Reply]: ...
-
-
-class AgentAlone:
-    """Each query goes straight into the agent's tool loop; no screening, no draft."""
-
-    name = SystemName.AGENT
-
-    def __init__(self, agent: AgentModel, concurrency: int) -> None:
-        self.agent = agent
-        self._slots = Slots(concurrency)
-
-    async def answer_many(self, queries: Sequence[Query], done: Done) -> list[Reply]:
-        return await _each(self._answer, queries, self._slots, done)
-
-    async def _answer(self, query: Query) -> AgentRun:
-        return await fall_back(query, await look(query.images, self.agent.dialect.limits), self.agent)
-
-
-class DraftAlone:
-    """The draft model's answer stands, whatever its score."""
-
-    name = SystemName.DRAFT
-
-    def __init__(self, draft: DraftModel, concurrency: int) -> None:
-        self.draft = draft
-        self._slots = Slots(concurrency)
-
-    async def answer_many(self, queries: Sequence[Query], done: Done) -> list[Reply]:
-        return await _each(self._answer, queries, self._slots, done)
-
-    async def _answer(self, query: Query) -> Draft:
-        return await speculate(query, await look(query.images, self.draft.limits), self.draft)
-
-
-class SpecEyes:
-    """The funnel, with as many slots for its stateless phases and for its agent loops as the others have."""
-
-    name = SystemName.SPECEYES
-
-    def __init__(self, draft: DraftModel, agent: AgentModel, calibration: Calibration, concurrency: int) -> None:
-        self.funnel = Funnel(draft, agent, calibration, stateless=concurrency, loops=concurrency, listen=self._listen)
-        self._done: Done = _nothing
-
-    async def answer_many(self, queries: Sequence[Query], done: Done) -> list[Reply]:
-        self._done = done
-        outcomes = await self.funnel.answer_many(queries, return_exceptions=True)
-        return [self._reply(outcome) for outcome in outcomes]
-
-    def _listen(self, event: Event) -> None:
-        if isinstance(event, Answered | Failed):
-            self._done()
-
-    @staticmethod
-    def _reply(outcome: Answer | SpecEyesError) -> Reply:
-        if isinstance(outcome, SpecEyesError):
-            return _failed(outcome)
-        trace = outcome.trace
-        usage = sum(trace.usage.values(), Usage())
-        return Reply(outcome.text, sum(trace.phase_seconds.values()), usage, outcome)
-
-
-async def _each(
-    answer: Callable[[Query], Awaitable[AgentRun | Draft]], queries: Sequence[Query], slots: Slots, done: Done
-) -> list[Reply]:
-    async def one(query: Query) -> Reply:
-        async with slots:
-            began = time.monotonic()
-            try:
-                said = await answer(query)
-            except SpecEyesError as error:
-                return _failed(error)
-            finally:
-                done()
-            return Reply(said.text, time.monotonic() - began, said.usage)
-
-    return await asyncio.gather(*map(one, queries))
-
-
-def _failed(error: SpecEyesError) -> Reply:
-    return Reply("", None, UNKNOWN, error=f"{type(error).__name__}: {error}")
-
-
-def _nothing() -> None: ...

@@ -38,6 +38,7 @@ def create_app(gateway: Gateway) -> ASGIApp:
     _add_api(app, gateway)
     _add_health(app, gateway)
     _add_audit(app, gateway)
+    _add_plan(app, gateway)
     app.exception_handler(HTTPException)(_no_such_thing)
     app.exception_handler(ApiError)(_refused)
     _describe_chat(app)
@@ -81,6 +82,13 @@ def _add_audit(app: FastAPI, gateway: Gateway) -> None:
     @app.get("/v1/audit", summary="How far drafts are trusted, and how the standing audit stands")
     async def audit() -> Response:
         return _json(200, gateway.trust.report())
+
+
+def _add_plan(app: FastAPI, gateway: Gateway) -> None:
+    @app.get("/v1/plan", summary="In which order the phases run, and why")
+    async def plan() -> Response:
+        funnel = gateway.funnel
+        return _json(200, funnel.planner.report(funnel.loops.load))
 
 
 def _model(name: str) -> dict[str, Any]:
@@ -127,7 +135,7 @@ class _Door:
     """Lets in who may come in, before anything of the request is read; and never lets an error out as it is."""
 
     def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
-        self._app, self._access = app, gateway.access
+        self._app, self._access, self._metrics = app, gateway.access, gateway.observer.metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -138,6 +146,7 @@ class _Door:
             need = self._access.doors.scope_of(scope["method"], scope["path"])
             scope[KEY] = self._access.keys.authorize(header and header.decode("latin-1"), need)
         except ApiError as error:
+            self._metrics.turned_away(error.status)
             refusal = _error(error)
             refusal.headers[REQUEST_ID] = new_request_id()
             await refusal(scope, receive, send)

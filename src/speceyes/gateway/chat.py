@@ -9,6 +9,7 @@ import uuid
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from speceyes.errors import EngineError
 from speceyes.gateway.access.auth import ANYBODY, KeyInfo
 from speceyes.gateway.access.refusals import ClientGone
 from speceyes.gateway.calls import Call, read_call
@@ -18,7 +19,7 @@ from speceyes.gateway.observe import Observation
 from speceyes.gateway.passing import pass_on
 from speceyes.gateway.serving import Gateway
 from speceyes.gateway.transparent import answer_turn
-from speceyes.gateway.wire.errors import SERVER, ApiError, closing, from_error
+from speceyes.gateway.wire.errors import SERVER, ApiError, closing, from_error, from_single_call
 from speceyes.store import CLIENT_GONE
 
 _log = logging.getLogger(__name__)
@@ -90,7 +91,11 @@ class _Exchange:
             answer = await answer_call(self._gateway, call, self._out, self._seen, deadline_s=limit_s)
             self._seen.finished(200, answer=answer)
         else:
-            answer = await pass_on(self._gateway, call, self._out, self._seen)
+            try:
+                answer = await pass_on(self._gateway, call, self._out, self._seen)
+            except EngineError as error:
+                await self._fail(from_single_call(error), error)
+                return
             self._seen.finished(200, reason=answer.reason, usage=answer.trace.usage, text=answer.text)
 
     async def _fail(self, told: ApiError, error: BaseException) -> None:

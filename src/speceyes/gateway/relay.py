@@ -20,7 +20,7 @@ from speceyes.errors import EngineError, EngineProtocolError, EngineUnreachable
 from speceyes.gateway.exchange import Outgoing
 from speceyes.gateway.observe import Observation
 from speceyes.gateway.upstream import Upstream
-from speceyes.gateway.wire.errors import ApiError, from_error
+from speceyes.gateway.wire.errors import ApiError, from_single_call
 from speceyes.gateway.wire.splice import spliced
 from speceyes.types import Usage
 
@@ -120,14 +120,10 @@ class Relay:
 def as_told(error: EngineError) -> ApiError:
     """What a client is told of a failure: what the server said, and its status, unless that is about our set-up.
 
-    A body that is no error object of OpenAI's form, which their clients could not read, is told in that form. There was
-    one attempt; whether there is another is the client's choice.
+    A body that is no error object of OpenAI's form, which their clients could not read, is told in that form.
     """
-    told = from_error(error)
-    if error.misconfigured:
-        return told
-    told.retry = None
-    if error.status is None or error.status < 400 or not error.body:
+    told = from_single_call(error)
+    if error.misconfigured or error.status is None or error.status < 400 or not error.body:
         return told
     told.status, told.retry_after = error.status, error.retry_after
     try:

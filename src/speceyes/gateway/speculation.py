@@ -115,6 +115,7 @@ def _funnel(settings: Settings, like: Funnel, calibration: Calibration) -> Funne
         listen=like.listen,
         retries=like.retries,
         stand_in_threshold=settings.funnel.draft_when_agent_down_threshold,
+        planner=like.planner,
         strict=like.strict,
     )
     funnel.stateless, funnel.loops = like.stateless, like.loops

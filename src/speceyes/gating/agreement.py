@@ -1,31 +1,14 @@
-"""Whether two answers are the same, by a rule without guesses: both *state* a choice, and it is the same one.
-
-An answer states its choice, and only one, where
-
-- it is the choice and nothing else: "C", "(c)", "**C.**", "C. red", "red"; or
-- after a cue, up to the end of the clause: "Based on the sign, the answer is C."; cues that disagree state nothing; or
-- for yes and no, its first clause is the word: "Yes, there is no doubt." states yes, "I notice a dog" states nothing.
-
-Case, surrounding punctuation and markdown do not count. A letter that contradicts the text behind it ("A. red" where
-A is blue) states nothing.
-"""
+"""Whether two answers are the same: both *state* a choice (`speceyes.gating.stated`), and it is the same one."""
 
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Sequence
 
-LETTERS = string.ascii_uppercase
-"""Of answer options, in their order."""
+from speceyes.gating.stated import LETTERS as LETTERS
+from speceyes.gating.stated import read_statement
 
-_CUE = re.compile(
-    r"\b(?:answer|option)\b(?:\s+is\b)?\s*:?\s*(?:option\s+)?(?P<said>(?:[^.,;\n]|[.,;](?!\s|$))+)", re.IGNORECASE
-)
-_LETTERED = re.compile(r"\(?(?P<letter>[A-Z])\)?(?:\s*[.:)]\s*|\s+|$)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _OPTION = re.compile(r"[ \t]*(?:\((?P<bracketed>[A-Z])\)|(?P<letter>[A-Z])[.):])[ \t]*(?P<text>\S.*)")
-_MARKS = " \t\r\n*_`\"'“”‘’.,;:!?()[]{}"
-_YES_NO = ("yes", "no")
 
 
 def agree(draft: str, agent: str, options: Sequence[str] = ()) -> bool:
@@ -52,15 +35,7 @@ def same_answer(draft: str, agent: str, question: str) -> bool:
 
 def stated(answer: str, options: Sequence[str] = ()) -> str | None:
     """The choice that an answer states: an option's letter, or a word in lower case; None where it states none."""
-    plain = _bare(answer)
-    if not plain:
-        return None
-    cued = {_choice(match["said"], options) for match in _CUE.finditer(answer)}
-    if cued:
-        return cued.pop() if len(cued) == 1 else None
-    if not options and (first := _bare(re.split(r"[.,;!?\n]", plain, maxsplit=1)[0])) in _YES_NO:
-        return first
-    return _choice(plain, options)
+    return read_statement(answer, options).choice
 
 
 def options_in(question: str) -> tuple[str, ...]:
@@ -79,21 +54,3 @@ def options_in(question: str) -> tuple[str, ...]:
         if len(found) < len(LETTERS) and letter == LETTERS[len(found)]:
             found.append(match["text"].strip())
     return tuple(found) if len(found) > 1 else ()
-
-
-def _choice(text: str, options: Sequence[str]) -> str | None:
-    said = _bare(text)
-    if not options:
-        return said or None
-    words = [_bare(option) for option in options[: len(LETTERS)]]
-    if words.count(said) == 1:
-        return LETTERS[words.index(said)]
-    match = _LETTERED.fullmatch(text.strip(" \t\r\n*_`\"'"))
-    if match is None or (place := LETTERS.find(match["letter"].upper())) not in range(len(words)):
-        return None
-    rest = _bare(match["rest"])
-    return LETTERS[place] if rest in ("", words[place]) else None
-
-
-def _bare(text: str) -> str:
-    return text.strip(_MARKS).casefold()

@@ -15,6 +15,8 @@ it decodes, resizes and compresses.
 from speceyes.imaging.decode import DEFAULT_LIMITS, DecodedImage, DecodeLimits, decode, load
 from speceyes.imaging.geometry import Box, Coordinates, crop_region, from_original, parse_box, to_original
 from speceyes.imaging.resize import QWEN2_5_VL, QWEN3_VL, PixelLimits, render, smart_size, view_size
+from speceyes.imaging.turned_views import render_turned
+from speceyes.imaging.turning import Turned, turn_box, turned_size, unturn_box
 from speceyes.imaging.view import View
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "DecodeLimits",
     "DecodedImage",
     "PixelLimits",
+    "Turned",
     "View",
     "crop_region",
     "decode",
@@ -33,7 +36,11 @@ __all__ = [
     "load",
     "parse_box",
     "render",
+    "render_turned",
     "smart_size",
     "to_original",
+    "turn_box",
+    "turned_size",
+    "unturn_box",
     "view_size",
 ]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from speceyes.imaging.decode import DecodedImage
 from speceyes.imaging.geometry import Box
-from speceyes.imaging.resize import PixelLimits, render, view_size
+from speceyes.imaging.resize import PixelLimits, view_size
+from speceyes.imaging.turned_views import render_turned
 from speceyes.imaging.view import View
 
 JPEG_ABOVE = 1_000_000
@@ -32,15 +33,20 @@ async def look(images: Sequence[DecodedImage], limits: PixelLimits, *, like: Seq
     return tuple(await asyncio.gather(*(look_closer(image, None, limits, i) for i, image in enumerate(images))))
 
 
-async def look_closer(image: DecodedImage, region: Box | None, limits: PixelLimits, image_index: int) -> View:
+async def look_closer(
+    image: DecodedImage, region: Box | None, limits: PixelLimits, image_index: int, *, angle: float = 0.0
+) -> View:
     """A part of an image, or with None all of it, as a model with these limits sees it.
 
+    With an angle (degrees clockwise) the image is turned first, and the part is one of the turned image.
+
     Raises:
+        BoxError: The part of a turned image shows nothing of it.
         ImageError: The part has a shape that the model cannot take.
     """
 
     def make() -> View:
-        view = render(image, region, limits, image_index=image_index, jpeg_above=JPEG_ABOVE)
+        view = render_turned(image, region, angle, limits, image_index=image_index, jpeg_above=JPEG_ABOVE)
         view.data_url  # noqa: B018 - encode here, in the thread, not later on the event loop
         return view
 

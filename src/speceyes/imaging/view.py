@@ -7,10 +7,15 @@ import hashlib
 import io
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
 from speceyes.imaging.geometry import Box
+from speceyes.imaging.turning import Turned
+
+if TYPE_CHECKING:
+    from speceyes.imaging.decode import DecodedImage
 
 PNG = "image/png"
 JPEG = "image/jpeg"
@@ -27,6 +32,9 @@ class View:
         size: (width, height) in pixels of the picture that the model saw.
         encoded: The bytes that are sent.
         mime: Their type, for example `image/png`.
+        turned: How it lies, where it shows the image turned. `region` then holds all that it shows.
+        made: Where a tool made the picture (a chart, a mask): that picture, at full size. It is what `region` is a
+            part of, and no image of the query.
     """
 
     image_index: int
@@ -34,6 +42,8 @@ class View:
     size: tuple[int, int]
     encoded: bytes = field(repr=False)
     mime: str = PNG
+    turned: Turned | None = None
+    made: DecodedImage | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def pixels(self) -> Image.Image:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from speceyes.agents.budget import Budget
-from speceyes.agents.dialects.base import Dialect
+from speceyes.agents.dialects.base import Call, Dialect
 from speceyes.agents.dialects.reader import Piece
 from speceyes.agents.ending import Ending
 from speceyes.agents.loop import Generate, RunTool, Step, Watch, agent_loop, unwatched
 from speceyes.engines.client import Engine
 from speceyes.errors import EngineError
 from speceyes.imaging.view import View
-from speceyes.tools.base import ToolResult
+from speceyes.tools.base import Tool, ToolResult, tools_of_one_run
+from speceyes.tools.budget import TOOL_BUDGET, ToolBudget, run_tool
 from speceyes.types import AgentRun, ChatRequest, Completion, Query, Sampling
 
 Say = Callable[[Literal["thought", "answer"], str], None]
@@ -22,6 +23,13 @@ Say = Callable[[Literal["thought", "answer"], str], None]
 
 def unheard(kind: Literal["thought", "answer"], text: str) -> None:
     """The `say` of those who wait for the whole run."""
+
+
+ToolWatch = Callable[[Call, ToolResult], None]
+
+
+def unseen(call: Call, result: ToolResult) -> None:
+    """The `show` of those to whom the turns' records suffice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +41,14 @@ class AgentModel:
         dialect: Its way to call tools; it also names the sizes of picture that the model takes.
         budget: Limits of one run. None: the dialect's own.
         fingerprint: What a calibration is bound to; by default the engine's model name.
+        tool_budget: Limits of one tool call, for tools that have none of their own.
     """
 
     engine: Engine
     dialect: Dialect
     budget: Budget | None = None
     fingerprint: str = ""
+    tool_budget: ToolBudget = TOOL_BUDGET
 
     @property
     def identity(self) -> str:
@@ -46,7 +56,13 @@ class AgentModel:
 
 
 async def fall_back(
-    query: Query, views: Sequence[View], agent: AgentModel, *, watch: Watch = unwatched, say: Say = unheard
+    query: Query,
+    views: Sequence[View],
+    agent: AgentModel,
+    *,
+    watch: Watch = unwatched,
+    say: Say = unheard,
+    show: ToolWatch = unseen,
 ) -> AgentRun:
     """Drive one agent run: the loop says what it wants, this does it.
 
@@ -57,6 +73,7 @@ async def fall_back(
         watch: Is told of each turn when it is over.
         say: Is told what the agent thinks and answers while it writes. The answer's texts, joined, are the run's
             text, cut where `query.sampling` wants it; what has been said is never taken back.
+        show: Is told of each tool's result as soon as it is there, pictures included.
 
     Raises:
         EngineError: The agent's server failed in a turn that the run cannot do without, or in the middle of an
@@ -64,21 +81,22 @@ async def fall_back(
     """
     steps = agent_loop(query, agent.dialect, agent.budget, views=views, watch=watch, **_sampling(query, agent))
     speech = _Speech(query.sampling, say)
-    try:
-        step = next(steps)
-        while True:
-            try:
-                reply = await _perform(step, agent, speech)
-            except EngineError as error:
-                if speech.answering:
-                    raise
-                step = steps.throw(error)
-            else:
-                step = steps.send(reply)
-    except StopIteration as finished:
-        run: AgentRun = finished.value
-        speech.finish(run.text)
-        return run
+    async with tools_of_one_run(agent.dialect.toolbox) as toolbox:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    reply = await _perform(step, agent, toolbox, speech, show)
+                except EngineError as error:
+                    if speech.answering:
+                        raise
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(reply)
+        except StopIteration as finished:
+            run: AgentRun = finished.value
+            speech.finish(run.text)
+            return run
 
 
 class _Speech:
@@ -110,12 +128,16 @@ class _Speech:
             self._say(kind, text)
 
 
-async def _perform(step: Step, agent: AgentModel, speech: _Speech) -> Completion | ToolResult:
+async def _perform(
+    step: Step, agent: AgentModel, toolbox: Mapping[str, Tool], speech: _Speech, show: ToolWatch
+) -> Completion | ToolResult:
     match step:
         case Generate(request=request):
             return await _generate(request, agent, speech)
         case RunTool(call=call, context=context):
-            return await agent.dialect.toolbox[call.name].run(call.arguments, context)
+            result = await run_tool(toolbox[call.name], call.arguments, context, agent.tool_budget)
+            show(call, result)
+            return result
 
 
 async def _generate(request: ChatRequest, agent: AgentModel, speech: _Speech) -> Completion:

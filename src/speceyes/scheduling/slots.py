@@ -29,6 +29,11 @@ class Slots:
         self._free = asyncio.Semaphore(capacity)
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    @property
+    def load(self) -> float:
+        """Share of the slots that will be held or waited for if one more is asked for; at most 1."""
+        return min(1.0, (self.held + self.waiting + 1) / self.capacity)
+
     def __repr__(self) -> str:
         return f"Slots({self.held}/{self.capacity} held, {self.waiting} waiting)"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from speceyes.imaging.decode import DecodedImage
 from speceyes.imaging.resize import PixelLimits
@@ -58,3 +59,22 @@ class Tool(Protocol):
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Run the tool. What the model did wrong is a result with `error` set, never an exception."""
         ...
+
+
+@runtime_checkable
+class HasSessions(Protocol):
+    """A tool that remembers something from one call to the next, within one agent run."""
+
+    def session(self) -> AbstractAsyncContextManager[Tool]:
+        """The tool for one agent run. Leaving the context, cancelled or not, ends what it holds."""
+        ...
+
+
+@asynccontextmanager
+async def tools_of_one_run(toolbox: Mapping[str, Tool]) -> AsyncIterator[Mapping[str, Tool]]:
+    """The tools of one agent run, by name: those with sessions get one for as long as the context lasts."""
+    async with AsyncExitStack() as stack:
+        yield {
+            name: await stack.enter_async_context(tool.session()) if isinstance(tool, HasSessions) else tool
+            for name, tool in toolbox.items()
+        }

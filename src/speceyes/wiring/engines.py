@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from speceyes.agents import make_dialect
 from speceyes.config import AgentSettings, DraftSettings
 from speceyes.engines.client import ChatClient
 from speceyes.engines.embedded import EmbeddedServer
@@ -106,13 +107,21 @@ async def connect(url: str, model: str | None = None, *, setting: str = "--model
 def pixel_limits(role: Role, chosen: EngineChoice, *, tokens: int = 16_384) -> PixelLimits:
     """The sizes of picture from the settings; of at most so many image tokens where they set no maximum.
 
+    An agent for which they name no factor has the sizes of its dialect's family.
+
     Raises:
-        ConfigError: No picture satisfies them.
+        ConfigError: No picture satisfies them, or there is no such dialect.
     """
-    cell = chosen.factor**2
-    least = chosen.min_pixels or 4 * cell
+    family = make_dialect(chosen.dialect).limits if isinstance(chosen, AgentSettings) else None
+    if family is not None and chosen.factor in (None, family.factor):
+        factor, least, most = family.factor, family.min_pixels, family.max_pixels
+    else:
+        factor = chosen.factor or 28
+        least, most = 4 * factor**2, tokens * factor**2
+    least = chosen.min_pixels or least
+    most = chosen.max_pixels or max(least, min(most, tokens * factor**2))
     try:
-        return PixelLimits(chosen.factor, least, chosen.max_pixels or max(least, tokens * cell))
+        return PixelLimits(factor, least, most)
     except ConfigError as error:
         raise ConfigError(f"{role}: {error}") from error
 

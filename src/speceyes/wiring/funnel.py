@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ from speceyes.imaging.geometry import Coordinates
 from speceyes.imaging.resize import PixelLimits
 from speceyes.phases import AgentModel, DraftModel
 from speceyes.phases.speculate import PROMPT
+from speceyes.scheduling import planner_of
+from speceyes.tools.base import Tool
+from speceyes.wiring.code import code_tools
 from speceyes.wiring.engines import open_engine
 from speceyes.wiring.prompts import read_prompts
 
@@ -66,9 +69,10 @@ async def open_agent(settings: Settings) -> AsyncIterator[AgentModel]:
     """The agent alone. Raises as `open_funnel`, but needs no calibration."""
     chosen, funnel = settings.agent, settings.funnel
     calls = funnel.stateless + funnel.loops + settings.trust.agent_calls
-    make_agent_dialect(chosen)  # its faults show before anything is started
+    # Faults show before anything is started.
+    code = await code_tools(make_agent_dialect(chosen), settings.sandbox)
     async with open_engine("agent", chosen, calls=calls) as engine:
-        dialect = make_agent_dialect(chosen, engine.limits)
+        dialect = make_agent_dialect(chosen, engine.limits, code)
         yield AgentModel(engine.client, dialect, _budget(chosen, dialect), engine.fingerprint)
 
 
@@ -103,6 +107,7 @@ def make_funnel(
         deadline_s=chosen.deadline_s,
         retries=chosen.retries,
         stand_in_threshold=chosen.draft_when_agent_down_threshold,
+        planner=planner_of(chosen.plan),
         strict=not in_service,
     )
 
@@ -142,18 +147,20 @@ def nano_calibration_file() -> Path:
     return nano_files().draft.parent / "calibration.json"
 
 
-def make_agent_dialect(chosen: AgentSettings, limits: PixelLimits | None = None) -> Dialect:
-    """The dialect as the settings have it, for a model that takes these sizes of picture.
+def make_agent_dialect(chosen: AgentSettings, limits: PixelLimits | None = None, code: Sequence[Tool] = ()) -> Dialect:
+    """The dialect as the settings have it, for a model that takes these sizes of picture, with what runs its code.
 
     Raises:
         ConfigError: There is no such dialect, it lacks an option, or the prompts' file is wrong.
     """
     options: dict[str, Any] = {} if limits is None else {"limits": limits}
+    if code:
+        options["toolbox"] = code
     if chosen.is_nano:
         options |= {"zoom_context": NANO_ZOOM_CONTEXT, "zoom_notes": False, "max_tokens_per_turn": NANO_TURN_TOKENS}
     if chosen.coordinates is not None:
         options["coordinates"] = Coordinates(chosen.coordinates)
-    for name in ("zoom_context", "max_turns", "max_tokens_per_turn"):
+    for name in ("zoom_context", "result_form", "max_turns", "max_tokens_per_turn"):
         if (value := getattr(chosen, name)) is not None:
             options[name] = value
     if chosen.prompts is not None:

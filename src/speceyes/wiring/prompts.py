@@ -1,4 +1,4 @@
-"""A user's own wording of a dialect's prompts, from a file."""
+"""A user's own wording of a dialect's prompts, from a file, and a file to begin with."""
 
 from __future__ import annotations
 
@@ -33,6 +33,24 @@ def read_prompts(path: Path, base: Prompts) -> Prompts:
         if not isinstance(text, str):
             raise ConfigError(f"{path}: the prompt {name} is {text!r}; it should be a text")
     return dataclasses.replace(base, **content)
+
+
+def prompts_as_toml(prompts: Prompts) -> str:
+    """The prompts as a file that `read_prompts` takes back."""
+    return "".join(f"{name} = {_toml(text)}\n" for name, text in dataclasses.asdict(prompts).items())
+
+
+def _toml(text: str) -> str:
+    """A TOML string, over several lines where the text has several."""
+    if "\n" not in text:
+        return f'"{_escaped(text)}"'
+    lines = "\n".join(map(_escaped, text.split("\n")))
+    return f'"""\n{lines}"""'
+
+
+def _escaped(line: str) -> str:
+    quoted = line.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in quoted)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from speceyes.agents.dialects import DIALECTS, Call, Dialect, Final, Malformed, make_dialect
-from speceyes.agents.dialects.deepeyes import PROMPTS, DeepEyes, raw_text
+from speceyes.agents.dialects.deepeyes import PROMPTS, DeepEyes
+from speceyes.agents.dialects.tagged import raw_text
 from speceyes.errors import ConfigError
 from speceyes.imaging.decode import DecodedImage
 from speceyes.imaging.resize import QWEN3_VL, render

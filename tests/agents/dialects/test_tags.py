@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from speceyes.agents.dialects.forms import json_call
 from speceyes.agents.dialects.tags import MAX_CALLS, boxed, clean_answer, read_turn, without_tags
 
 
@@ -89,7 +90,7 @@ def test_a_second_object_in_the_same_tags_is_noticed() -> None:
 
 
 def test_other_tags_for_calls() -> None:
-    turn = read_turn('<grounding>{"bbox_2d": [0, 0, 1, 1]}</grounding>', call_tag="grounding")
+    turn = read_turn('<grounding>{"bbox_2d": [0, 0, 1, 1]}</grounding>', [json_call("grounding")])
     assert turn.calls[0].value == {"bbox_2d": [0, 0, 1, 1]}
 
 

@@ -15,15 +15,15 @@ from speceyes.evals.records import RecordTable
 from speceyes.evals.sweeps.curves import Ledger
 from speceyes.evals.sweeps.grid import GateSetting, gate_grid
 from speceyes.evals.sweeps.outcomes import Outcomes
-from speceyes.evals.sweeps.plans import PlanName
 from speceyes.evals.sweeps.ranking import Ranking
 from speceyes.evals.sweeps.sweep import score_gate
 from speceyes.gating import Calibration
 from speceyes.phases.gate import gate, gate_screening
+from speceyes.scheduling import SPECULATIVE, Plan
 from speceyes.types import Draft, Reason, Screening, Token
 
 
-def ledger_of(table: RecordTable, plan: PlanName = PlanName.PAPER, screen: float = 0.5) -> Ledger:
+def ledger_of(table: RecordTable, plan: Plan = Plan.PAPER, screen: float = 0.5) -> Ledger:
     return Ledger.of(table, Outcomes.of(table), plan, screen)
 
 
@@ -68,9 +68,9 @@ def test_a_draft_at_fault_is_never_accepted() -> None:
     assert curve.accepted.tolist() == [0, 0, 1]
 
 
-@given(st.integers(0, 1000), st.sampled_from(list(PlanName)))
+@given(st.integers(0, 1000), st.sampled_from(list(SPECULATIVE)))
 @settings(max_examples=30)
-def test_a_curve_is_the_sum_over_queries_at_each_threshold(seed: int, plan: PlanName) -> None:
+def test_a_curve_is_the_sum_over_queries_at_each_threshold(seed: int, plan: Plan) -> None:
     table = lifelike(30, seed=seed, k=5)
     outcomes = Outcomes.of(table)
     ledger = Ledger.of(table, outcomes, plan, 0.5)
@@ -105,7 +105,7 @@ def test_the_sweep_decides_as_the_gate_does_one_by_one(setting: GateSetting) -> 
     table = lifelike(60, seed=5, k=6, faults=0.1)
     outcomes = Outcomes.of(table)
     found = score_gate(table, outcomes, setting)
-    ledger = Ledger.of(table, outcomes, PlanName.PAPER, 0.4)
+    ledger = Ledger.of(table, outcomes, Plan.PAPER, 0.4)
     curve = ledger.curve(found.ranking)
     drafts = drafts_of(table)
     for index in range(1, curve.thresholds.size, 7):

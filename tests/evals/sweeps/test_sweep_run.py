@@ -12,12 +12,13 @@ from made_runs import lifelike, run_of
 
 from speceyes.errors import ConfigError, InputError
 from speceyes.evals.records import RecordTable
-from speceyes.evals.sweeps import Against, PlanName, Sweep, SweepOptions, sweep
+from speceyes.evals.sweeps import Against, Sweep, SweepOptions, sweep
 from speceyes.evals.sweeps.charts import draw
 from speceyes.evals.sweeps.grid import DEFAULT_KS, default_ks, gate_grid, parse_ks
 from speceyes.evals.sweeps.page import write_page
 from speceyes.evals.sweeps.report import notes, sweep_json
 from speceyes.gating import SCORES
+from speceyes.scheduling import Plan
 
 QUICK = SweepOptions(replicates=40)
 
@@ -77,7 +78,7 @@ def test_the_json_is_strict_and_explains_its_figures(swept: Sweep) -> None:
     record = strict(swept)
     assert record["against"] == "labels"
     assert record["run"]["k"] == 20
-    assert set(record["pareto"]) == set(PlanName)
+    assert set(record["pareto"]) == set(Plan)
     point = record["best"]["paper"]
     assert set(point) - {"score", "aggregate", "k", "plan"} <= set(record["meaning"])
     curves = {(gate["score"], gate["aggregate"]): gate["curve"] for gate in record["gates"] if gate["k"] == 20}

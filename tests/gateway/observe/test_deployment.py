@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from speceyes.events import CircuitChanged
 from speceyes.gateway.observe import Metrics, Observer, RequestLog
+from speceyes.gateway.trust.telling import watch_trust
 from speceyes.gating.audit.snapshot import AuditSnapshot
 from speceyes.store import Recorder, Store
 from speceyes.types import Reason, Usage
@@ -52,7 +54,12 @@ def labels() -> dict[str, set[str]]:
     metrics.fetched("ok", 1.0, 1)
     metrics.circuit(CircuitChanged("small", "closed"))
     metrics.gauges.watch_pool("loops", Pool())
-    metrics.gauges.show("audit", SNAPSHOT)
+    metrics.turned_away(401)
+    metrics.planned("paper")
+    drift = (SimpleNamespace(watched="acceptance", found=None),)
+    standing = SimpleNamespace(snapshot=AuditSnapshot(**SNAPSHOT | {"drift": drift}), unsaved=None)
+    trust = SimpleNamespace(onlooker=None, auditor=None, standing=standing, mode="audit")
+    watch_trust(metrics.gauges, trust)  # type: ignore[arg-type]
     return {
         sample.name: set(sample.labels) | {"instance", "job"}
         for family in text_string_to_metric_families(metrics.text().decode())

@@ -12,10 +12,17 @@ from speceyes.agents.dialects.base import (
     Final,
     Malformed,
     Message,
+    Occasion,
     Prompts,
     opening_messages,
 )
 from speceyes.agents.dialects.deepeyes import DeepEyes
+from speceyes.agents.dialects.deepeyesv2 import DeepEyesV2
+from speceyes.agents.dialects.minio3 import MiniO3
+from speceyes.agents.dialects.native import Native
+from speceyes.agents.dialects.pixelreasoner import PixelReasoner
+from speceyes.agents.dialects.qwen3vl import Qwen3VL, Qwen3VLNative
+from speceyes.agents.dialects.thyme import Thyme
 from speceyes.errors import ConfigError
 
 __all__ = [
@@ -23,16 +30,27 @@ __all__ = [
     "Action",
     "Call",
     "DeepEyes",
+    "DeepEyesV2",
     "Dialect",
     "Final",
     "Malformed",
     "Message",
+    "MiniO3",
+    "Native",
+    "Occasion",
+    "PixelReasoner",
     "Prompts",
+    "Qwen3VL",
+    "Qwen3VLNative",
+    "Thyme",
     "make_dialect",
     "opening_messages",
 ]
 
-DIALECTS: dict[str, Callable[..., Dialect]] = {"deepeyes": DeepEyes}
+DIALECTS: dict[str, Callable[..., Dialect]] = {
+    family.name: family
+    for family in (DeepEyes, DeepEyesV2, Thyme, Qwen3VL, Qwen3VLNative, MiniO3, PixelReasoner, Native)
+}
 """Dialects by name. Add your own under a new name."""
 
 

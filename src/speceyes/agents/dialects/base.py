@@ -31,6 +31,15 @@ class Prompts:
         closing: Asks for the answer when the budget is used up.
         retry: Follows the message of a call that failed.
         repeated: Stands in for a picture that the very same call has shown before.
+        picture: Follows the question, once for each of its images, where the model must know their names or sizes:
+            `{index}` counts from 0, `{number}` from 1, `{width}` and `{height}` are pixels of the original. Mostly
+            empty.
+        result: Precedes what a tool shows; where results are tool messages and pictures follow in a user's, it is
+            that message. Mostly empty.
+
+    In `result` and `reminder`, `{index}` and `{number}` are those of the picture that is shown, counted from 0 and from
+    1 over all that the model has seen, `{observation}` counts the pictures of tools alone, from 1, and `{turn}` is that
+    of the model's turn, from 1.
     """
 
     system: str
@@ -40,11 +49,15 @@ class Prompts:
     closing: str
     retry: str = "Think, then call the tool again or answer in <answer> tags."
     repeated: str = "This very part has been shown already. Give the answer in <answer> tags now."
+    picture: str = ""
+    result: str = ""
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all texts, in hexadecimal: two prompts that differ anywhere differ here."""
-        canonical = json.dumps(asdict(self), sort_keys=True, ensure_ascii=True)
+        # The last two came later. Left out where they are empty, they change no fingerprint of before.
+        texts = {name: text for name, text in asdict(self).items() if text or name not in ("picture", "result")}
+        canonical = json.dumps(texts, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
@@ -91,6 +104,33 @@ class Malformed:
 
 
 Action = Call | Final | Malformed
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """What a result answers, and where in the run it comes.
+
+    Attributes:
+        completion: The model's turn that it answers.
+        turn: The number of that turn, from 1.
+        images: How many images the query has.
+        seen: How many pictures the model has seen before this result, the query's images included.
+    """
+
+    completion: Completion | None = None
+    turn: int = 1
+    images: int = 1
+    seen: int = 1
+
+    def fill(self, text: str) -> str:
+        """A prompt with its places filled in: see `Prompts`. What is no such place stays as it is."""
+        return fill(
+            text, index=self.seen, number=self.seen + 1, observation=self.seen - self.images + 1, turn=self.turn
+        )
+
+
+ALONE = Occasion()
+"""The first turn's result, of a query with one image."""
 
 
 class Reader(Protocol):
@@ -145,6 +185,12 @@ class Dialect(Protocol):
         ...
 
     @property
+    def note(self) -> str:
+        """What the record must say of each run in which a tool answered, such as that the form of its results was not
+        the trained one. Empty for most."""
+        ...
+
+    @property
     def max_turns(self) -> int: ...
 
     @property
@@ -174,13 +220,20 @@ class Dialect(Protocol):
         """The model's turn as history: its raw text, with the closing tag that a stop string took away."""
         ...
 
-    def observation_messages(self, result: ToolResult) -> tuple[Message, ...]:
+    def observation_messages(self, result: ToolResult, occasion: Occasion = ALONE) -> tuple[Message, ...]:
         """What a tool showed, or why it could not, as the model expects to be told."""
         ...
 
-    def notice_messages(self, text: str) -> tuple[Message, ...]:
+    def notice_messages(self, text: str, occasion: Occasion = ALONE) -> tuple[Message, ...]:
         """Words in place of a tool's result."""
         ...
+
+
+def fill(text: str, **places: int) -> str:
+    """Put numbers in their places. Other braces are the text's own: prompts may hold JSON."""
+    for name, number in places.items():
+        text = text.replace(f"{{{name}}}", str(number))
+    return text
 
 
 def text_part(text: str) -> dict[str, Any]:
@@ -199,9 +252,14 @@ def opening_messages(
     """System prompt, then the images, then the question.
 
     Screening and the agent's first turn differ in their last line only, so a server's prefix cache serves the
-    one from the other's work: `question` and then `prompts.screen` or `prompts.act`.
+    one from the other's work: `question`, `prompts.picture` for each image, and then `prompts.screen` or `prompts.act`.
     """
     system = prompts.system if not query.system else f"{prompts.system}\n\n{query.system}"
+    pictures = [
+        fill(prompts.picture, index=index, number=index + 1, width=image.size[0], height=image.size[1])
+        for index, image in enumerate(query.images if prompts.picture else ())
+    ]
     task = prompts.screen if screening else prompts.act
-    content = [*map(image_part, views), text_part(f"{query.question}\n\n{task}")]
+    words = "\n\n".join([query.question, *(["\n".join(pictures)] if pictures else []), task])
+    content = [*map(image_part, views), text_part(words)]
     return ({"role": "system", "content": system}, {"role": "user", "content": content})

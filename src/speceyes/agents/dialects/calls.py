@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from speceyes.agents.dialects.base import Call, Malformed
@@ -13,27 +13,40 @@ from speceyes.errors import ConfigError
 Schema = Mapping[str, Any]
 
 
-def check_call(written: WrittenCall, tools: Sequence[Schema], aliases: Mapping[str, str]) -> Call | Malformed:
+def check_call(
+    written: WrittenCall,
+    tools: Sequence[Schema],
+    aliases: Mapping[str, str],
+    form: str = "",
+    forgiven: Collection[str] = (),
+) -> Call | Malformed:
     """The call, ready to run, or what the model must be told.
 
-    `aliases` are the field names that are accepted besides the schema's own, and what they stand for. Fields
-    that no schema knows are passed on; a tool ignores what it does not use.
+    Args:
+        written: As it stands in the turn.
+        tools: The schemas of the tools that there are. Fields that none of them knows are passed on; a tool ignores
+            what it does not use.
+        aliases: Field names that are accepted besides the schema's own, and what they stand for.
+        form: How a right call is written, in a sentence. Empty: as JSON, with the names and fields of `tools`.
+        forgiven: Fields that may be missing although a schema requires them.
     """
+    form = form or " ".join(_signature(tool["function"]) for tool in tools)
     if written.value is None:
-        return Malformed(f"{written.problem} {_form(tools)}")
+        return Malformed(f"{written.problem} {form}")
     known = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     name = written.value.get("name")
     if not isinstance(name, str):
-        return Malformed(f"The call has no name. {_form(tools)}")
+        return Malformed(f"The call has no name. {form}")
     if name not in known:
-        return Malformed(f"There is no tool {name[:40]!r}. {_form(tools)}")
+        return Malformed(f"There is no tool {name[:40]!r}. {form}")
     arguments, repairs = read_nested(written.value.get("arguments", {}))
     if not isinstance(arguments, dict):
-        return Malformed(f"The arguments of {name} must be an object. {_form(tools)}")
+        return Malformed(f"The arguments of {name} must be an object. {form}")
     given = {aliases.get(field, field): value for field, value in arguments.items()}
-    missing = [field for field in known[name].get("required", ()) if given.get(field) is None]
+    required = [field for field in known[name].get("required", ()) if field not in forgiven]
+    missing = [field for field in required if given.get(field) is None]
     if missing:
-        return Malformed(f"{name} needs {', '.join(missing)}. {_form(tools)}")
+        return Malformed(f"{name} needs {', '.join(missing)}. {form}")
     return Call(name, given, repairs=(*written.repairs, *repairs))
 
 
@@ -56,12 +69,8 @@ def check_schemas(tools: Sequence[Schema], aliases: Mapping[str, str]) -> None:
         raise ConfigError(f"Aliases {', '.join(stray)} stand for fields that no tool has.")
 
 
-def _form(tools: Sequence[Schema]) -> str:
-    """The valid names and fields in one sentence for each tool."""
-    return " ".join(_signature(tool["function"]) for tool in tools)
-
-
 def _signature(function: Mapping[str, Any]) -> str:
+    """The valid name and fields in one sentence."""
     required = function["parameters"].get("required", ())
     fields = [
         field if field in required else f"{field} (optional)" for field in function["parameters"].get("properties", ())

@@ -36,11 +36,15 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An object that was read: its value, the position behind it, and what had to be mended."""
+    """An object that was read: its value, the position behind it, and what had to be mended.
+
+    `whole` is False where what was read may be the begin of something longer, as code without its closing tag.
+    """
 
     value: dict[str, Any]
     end: int
     repairs: tuple[str, ...] = ()
+    whole: bool = True
 
 
 class _Piece(NamedTuple):
@@ -89,7 +93,7 @@ def read_nested(value: object) -> tuple[object, list[str]]:
     """Undo double encoding: an object that was written as a JSON string, once or twice over.
 
     Returns the value, and the mends. A string that holds nothing readable comes back as it is; an empty
-    string is an empty object.
+    string is an empty object. What stands around an object in a string is left out.
     """
     repairs: list[str] = []
     for _ in range(2):
@@ -97,12 +101,25 @@ def read_nested(value: object) -> tuple[object, list[str]]:
             break
         if not value.strip():
             return {}, [*repairs, "empty string for an object"]
+        text = value.strip()
         try:
-            value = _read_value(value.strip())[0]
+            value = _read_value(text)[0]
         except Unreadable:
-            break
+            return _inside(text, repairs)
         repairs.append("object written as a string")
     return value, repairs
+
+
+def _inside(text: str, repairs: list[str]) -> tuple[object, list[str]]:
+    """The object that a text holds, where it is not the whole text or has slips at its end."""
+    brace = text.find("{")
+    try:
+        if brace >= 0:
+            reading = read_object(text, brace)
+            return reading.value, [*repairs, "object written as a string", *reading.repairs, "text around the object"]
+    except Unreadable:
+        pass
+    return text, repairs
 
 
 def _pieces(text: str, start: int, stop: int) -> Iterator[_Piece]:

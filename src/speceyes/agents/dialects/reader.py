@@ -13,9 +13,11 @@ Everything else is held back until the turn is over, and decided by the dialect'
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from speceyes.agents.dialects.tags import RESULT_TAGS, TOOL_CALL
 from speceyes.types import Delta
 
 LEAD = 80
@@ -38,21 +40,22 @@ class TurnReader:
     """Reads one turn in the tags `<think>`, `<answer>` and a call's. How the turn is cut into deltas changes nothing.
 
     Args:
-        call_tag: The dialect's tag for calls.
+        call_tags: The dialect's tags for calls.
+        calls_in_thought: Calls in thoughts are meant: what follows a complete one is not shown before its turn is read.
 
     Attributes:
         answer: The long answer so far, without white space at its ends; None where there is none.
         whole: The long answer has been closed.
     """
 
-    def __init__(self, call_tag: str = "tool_call") -> None:
+    def __init__(self, call_tags: Sequence[str] = (TOOL_CALL.tag,), *, calls_in_thought: bool = False) -> None:
         self.answer: str | None = None
         self.whole = False
         self._state: Literal["plain", "thought", "call in thought", "answer", "long", "silent"] = "plain"
-        self._call = call_tag.lower()
-        self._tags = [
-            f"<{end}{name}>" for name in ("think", "answer", "tool_response", self._call) for end in ("", "/")
-        ]
+        self._calls = frozenset(tag.lower() for tag in call_tags)
+        self._calls_in_thought = calls_in_thought
+        names = ("think", "answer", *RESULT_TAGS, *sorted(self._calls))
+        self._tags = [f"<{end}{name}>" for name in names for end in ("", "/")]
         self._tag = re.compile(f"(?i:{'|'.join(map(re.escape, self._tags))})|{_SPECIAL}")
         self._rest = ""
         self._held = ""
@@ -119,7 +122,7 @@ class TurnReader:
     def _turn_to(self, tag: str) -> None:
         """A tag: what follows is something else."""
         name, closes = tag.strip("</>"), tag.startswith("</")
-        name = "call" if name == self._call else name
+        name = "call" if name in self._calls else name
         match self._state, name, closes:
             case "plain", "think", False:
                 self._enter("thought")
@@ -135,7 +138,7 @@ class TurnReader:
             case "thought", "call", False:
                 self._enter("call in thought")
             case "call in thought", "call", True:
-                self._enter("thought")
+                self._enter("silent" if self._calls_in_thought else "thought")
             case "answer", "answer", True:
                 self._enter("silent" if self._held else "plain")
             case "answer", "answer", False:

@@ -1,11 +1,12 @@
 """Taking a turn apart: thoughts, tool calls and answers in tags, and the plain text between them.
 
-The rules, for every dialect that writes `<think>`, a call tag with JSON inside, and `<answer>`:
+The rules, for every dialect that writes `<think>`, calls in tags, and `<answer>`:
 
 - What stands in `<think>` is thought. A `<think>` that is never closed runs to the end; a `</think>` that was
-  never opened (a chat template may have opened it) makes everything before it thought.
-- A call's JSON is read by its brackets, so a tag inside a quoted label does not end it. The closing tag may
-  be missing: a stop string takes it away.
+  never opened (a chat template may have opened it) makes everything before it thought. One inside a complete call is
+  text of that call.
+- A call is read by what it holds, JSON by its brackets and code by its quotes, so a tag inside a string does not end
+  it. The closing tag may be missing: a stop string takes it away.
 - An answer runs to its closing tag, and where answers nest, the innermost counts. An answer without a closing
   tag runs to the end of the text, again because of stop strings. `<answer>` around a call is no answer.
 """
@@ -13,20 +14,26 @@ The rules, for every dialect that writes `<think>`, a call tag with JSON inside,
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from speceyes.agents.dialects.literals import Unreadable, read_object
+from speceyes.agents.dialects.forms import TEXT_AROUND, CallForm, json_call
+from speceyes.agents.dialects.literals import Unreadable
 
 MAX_CALLS = 16
 """A turn with more calls than this repeats itself; what follows them is not read."""
+
+TOOL_CALL = json_call()
+RESULT_TAGS = ("tool_response", "sandbox_output")
+"""Tags around results, which models make up now and then."""
 
 MAX_BOXES = 16
 
 _HIDDEN = "\0"
 _THINK = re.compile(r"<(/?)think>", re.IGNORECASE)
 _ANSWER_CLOSE = re.compile(r"</answer>", re.IGNORECASE)
-_ANSWER_OPEN = re.compile(r"<answer>", re.IGNORECASE)
 _SPECIAL = re.compile(r"<\|[a-z_]{1,32}\|>")
 _WRAPPER = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\{([^{}]*)\}")
 
@@ -41,6 +48,8 @@ class WrittenCall:
         repairs: What was mended to read it.
         more: A second object follows inside the same tags.
         closed: The closing tag is there.
+        whole: Nothing of it is missing, closing tag or not.
+        tag: The name of its tags.
     """
 
     start: int
@@ -50,6 +59,8 @@ class WrittenCall:
     repairs: tuple[str, ...] = ()
     more: bool = False
     closed: bool = True
+    whole: bool = True
+    tag: str = TOOL_CALL.tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +85,37 @@ class WrittenTurn:
     thought_answers: tuple[WrittenAnswer, ...]
 
 
-def read_turn(text: str, call_tag: str = "tool_call") -> WrittenTurn:
-    """Take one turn apart; `call_tag` is the dialect's tag for calls. Never raises."""
-    thoughts = _thoughts(text)
+def read_turn(text: str, forms: Sequence[CallForm] = (TOOL_CALL,), *, calls_in_thought: bool = False) -> WrittenTurn:
+    """Take one turn apart. Never raises.
+
+    Args:
+        text: The turn.
+        forms: The dialect's ways to write a call.
+        calls_in_thought: Calls in thoughts are calls as all others. But a tag that a thought just mentions is none:
+            such a call must be complete, or end the turn.
+    """
+    calls, _ = _elements(text, forms)
+    whole = [(call.start, call.end) for call in calls if call.value is not None and call.closed]
+    thoughts, open_thought = _thoughts(_blank(text, whole))
     spoken, thought = _blank(text, thoughts), _blank(text, _between(thoughts, len(text)))
-    calls, answers = _elements(spoken, call_tag)
-    thought_calls, thought_answers = _elements(_THINK.sub(_hide, thought), call_tag)
+    calls, answers = _elements(spoken, forms)
+    thought_calls, thought_answers = _elements(_THINK.sub(_hide, thought), forms)
     taken = sorted([(call.start, call.end) for call in calls] + [(a.start, a.end) for a in answers])
-    return WrittenTurn(
-        text, calls, answers, without_tags(_blank(spoken, taken), call_tag), thought_calls, thought_answers
-    )
+    plain = without_tags(_blank(spoken, taken), *(form.tag for form in forms))
+    if calls_in_thought:
+        meant = [call for call in thought_calls if call.value is not None and (call.closed or open_thought)]
+        calls = tuple(sorted([*calls, *meant], key=lambda call: call.start))
+    return WrittenTurn(text, calls, answers, plain, thought_calls, thought_answers)
 
 
-def without_tags(text: str, call_tag: str = "tool_call") -> str:
-    """Text for people: no protocol tags, no special tokens of the chat template, no blank edges."""
-    tags = rf"</?(?:think|answer|tool_response|{re.escape(call_tag)})>"
+def without_tags(text: str, *call_tags: str) -> str:
+    """Text for people: no protocol tags, no special tokens of the chat template, no blank edges.
+
+    Without `call_tags`, those of `TOOL_CALL` go.
+    """
+    tags = "|".join(map(re.escape, ("think", "answer", *RESULT_TAGS, *(call_tags or (TOOL_CALL.tag,)))))
     visible = text.replace(_HIDDEN, "")
-    return _SPECIAL.sub("", re.sub(tags, "", visible, flags=re.IGNORECASE)).strip()
+    return _SPECIAL.sub("", re.sub(rf"</?(?:{tags})>", "", visible, flags=re.IGNORECASE)).strip()
 
 
 def boxed(text: str) -> str | None:
@@ -114,14 +139,15 @@ def _unwrapped(text: str) -> str:
     return text
 
 
-def clean_answer(text: str, call_tag: str = "tool_call") -> str:
+def clean_answer(text: str, *call_tags: str) -> str:
     r"""An answer's text for people: the `\boxed{}` inside it where there is one, without tags."""
-    plain = without_tags(text, call_tag)
+    plain = without_tags(text, *call_tags)
     inner = boxed(plain)
     return plain if inner is None else inner
 
 
-def _thoughts(text: str) -> list[tuple[int, int]]:
+def _thoughts(text: str) -> tuple[list[tuple[int, int]], bool]:
+    """The spans of thoughts, and whether the last one is never closed."""
     spans: list[tuple[int, int]] = []
     done, opened = 0, None
     for tag in _THINK.finditer(text):
@@ -132,7 +158,7 @@ def _thoughts(text: str) -> list[tuple[int, int]]:
         done, opened = tag.end(), None
     if opened is not None:
         spans.append((opened, len(text)))
-    return spans
+    return spans, opened is not None
 
 
 def _between(spans: list[tuple[int, int]], length: int) -> list[tuple[int, int]]:
@@ -153,25 +179,40 @@ def _hide(found: re.Match[str]) -> str:
     return _HIDDEN * len(found.group())
 
 
-def _elements(text: str, call_tag: str) -> tuple[tuple[WrittenCall, ...], tuple[WrittenAnswer, ...]]:
+class _Marks:
+    """Where a pattern stands in a text, found once for all questions: turns may be long and full of tags."""
+
+    def __init__(self, pattern: str, text: str) -> None:
+        self._found = list(re.finditer(pattern, text, re.IGNORECASE))
+        self._starts = [found.start() for found in self._found]
+
+    def after(self, position: int) -> re.Match[str] | None:
+        """The first one that begins there or later."""
+        index = bisect_left(self._starts, position)
+        return self._found[index] if index < len(self._found) else None
+
+
+def _elements(text: str, forms: Sequence[CallForm]) -> tuple[tuple[WrittenCall, ...], tuple[WrittenAnswer, ...]]:
     """The calls and answers of `text`, each kind in order."""
-    tag = re.escape(call_tag)
-    opening = re.compile(rf"<(?:{tag}|answer)>", re.IGNORECASE)
-    closing = re.compile(rf"</{tag}>", re.IGNORECASE)
+    by_tag = {form.tag.lower(): form for form in forms}
+    opening = _Marks(f"<({'|'.join(map(re.escape, by_tag))}|answer)>", text)
+    answer_close = _Marks(_ANSWER_CLOSE.pattern, text)
+    closings = {tag: _Marks(f"</{re.escape(tag)}>", text) for tag in by_tag}
     calls: list[WrittenCall] = []
     answers: list[WrittenAnswer] = []
     position = 0
-    while found := opening.search(text, position):
-        following = opening.search(text, found.end())
+    while found := opening.after(position):
+        following = opening.after(found.end())
         border = following.start() if following else len(text)
-        if not _ANSWER_OPEN.fullmatch(found.group()):
+        tag = found.group(1).lower()
+        if tag != "answer":
             if len(calls) == MAX_CALLS:
-                calls.append(WrittenCall(found.start(), len(text), None, "There are too many calls."))
+                calls.append(WrittenCall(found.start(), len(text), None, "There are too many calls.", tag=tag))
                 break
-            calls.append(_call(text, found, closing, border))
+            calls.append(_call(text, found, by_tag[tag], opening, closings[tag], border))
             position = calls[-1].end
             continue
-        close = _ANSWER_CLOSE.search(text, found.end())
+        close = answer_close.after(found.end())
         position = found.end()
         if close and close.start() < border:
             answers.append(WrittenAnswer(found.start(), close.end(), text[found.end() : close.start()]))
@@ -182,25 +223,33 @@ def _elements(text: str, call_tag: str) -> tuple[tuple[WrittenCall, ...], tuple[
     return tuple(calls), tuple(answers)
 
 
-def _call(text: str, tag: re.Match[str], closing: re.Pattern[str], border: int) -> WrittenCall:
-    """Read the call that `tag` opens. Unclosed, it ends at `border`, where the next element begins."""
-    first_close = closing.search(text, tag.end())
+def _call(
+    text: str, opened: re.Match[str], form: CallForm, opening: _Marks, closing: _Marks, border: int
+) -> WrittenCall:
+    """Read the call that a tag opens. Unclosed, it ends at `border`, where the next element begins."""
+    first_close = closing.after(opened.end())
     closed = first_close is not None and first_close.start() < border
     limit, end = first_close.span() if first_close and closed else (border, border)
-    brace = text.find("{", tag.end(), limit)
     try:
-        if brace < 0:
-            raise Unreadable("The call holds no JSON object.")
-        reading = read_object(text, brace, limit)
+        reading = form.read(text, opened.end(), limit)
     except Unreadable as error:
-        return WrittenCall(tag.start(), end, None, str(error), closed=closed)
-    # What looked like the border may have been a label's text, so look again behind the object.
-    following, close = tag.re.search(text, reading.end), closing.search(text, reading.end)
+        return WrittenCall(opened.start(), end, None, str(error), closed=closed, tag=form.tag)
+    # What looked like the border may have been a string's text, so look again behind the call.
+    following, close = opening.after(reading.end), closing.after(reading.end)
     closed = close is not None and (following is None or close.start() < following.start())
     behind = reading.end + len(text[reading.end :]) - len(text[reading.end :].lstrip())
     rest_end, end = close.span() if close and closed else (behind, behind)
     rest = text[reading.end : rest_end]
     more = "{" in rest or text.startswith("{", behind)
-    around = (text[tag.end() : brace] + rest).strip("` \n\t\r")
-    repairs = (*reading.repairs, *(("text around the call",) if around not in ("", "json") else ()))
-    return WrittenCall(tag.start(), end, reading.value, "", repairs, more=more, closed=closed)
+    repairs = reading.repairs if rest.strip("` \n\t\r") in ("", "json") else (*reading.repairs, *TEXT_AROUND)
+    return WrittenCall(
+        opened.start(),
+        end,
+        reading.value,
+        "",
+        tuple(dict.fromkeys(repairs)),
+        more=more,
+        closed=closed,
+        whole=reading.whole,
+        tag=form.tag,
+    )

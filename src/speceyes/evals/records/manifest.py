@@ -30,7 +30,7 @@ class DatasetFacts(BaseModel):
     name: str
     """As it was named on the command line."""
     kind: str
-    """`nano`, `vstar`, `hrbench`, `pope`, or `gateway` for exported traffic."""
+    """`nano`, `vstar`, `hrbench`, `pope`, `mcq`, or `gateway` for exported traffic."""
     digest: str
     """Hash of the questions, the right answers and the images."""
     samples: int

@@ -1,11 +1,11 @@
 """Every gate, K, threshold and plan, computed from one recorded run: no model is asked again."""
 
-from speceyes.evals.sweeps.bootstrap import Estimate
+from speceyes.evals.statistics.bootstrap import Estimate
 from speceyes.evals.sweeps.curves import Curve, Ledger
 from speceyes.evals.sweeps.grid import GateSetting
 from speceyes.evals.sweeps.operating import Point
 from speceyes.evals.sweeps.outcomes import Against, Outcomes
-from speceyes.evals.sweeps.plans import PlanName, PlanTimes, plan_times
+from speceyes.evals.sweeps.plans import PlanTimes, plan_times
 from speceyes.evals.sweeps.ranking import Ranking
 from speceyes.evals.sweeps.sweep import Gate, Sweep, SweepOptions, sweep
 
@@ -17,7 +17,6 @@ __all__ = [
     "GateSetting",
     "Ledger",
     "Outcomes",
-    "PlanName",
     "PlanTimes",
     "Point",
     "Ranking",

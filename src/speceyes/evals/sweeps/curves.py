@@ -13,10 +13,11 @@ import numpy as np
 from speceyes.evals.law import Costs
 from speceyes.evals.records import RecordTable
 from speceyes.evals.sweeps.outcomes import Outcomes
-from speceyes.evals.sweeps.plans import PlanName, plan_times
+from speceyes.evals.sweeps.plans import plan_times
 from speceyes.evals.sweeps.ranking import Ranking
 from speceyes.gating.answers import BoolArray
 from speceyes.gating.separability import FloatArray
+from speceyes.scheduling import Plan
 
 COLUMNS = ("accepted", "right", "lost", "gained", "seconds", "work", "law")
 """What a ledger adds up. `lost`: accepted, the draft wrong, the agent right; `gained`: the other way round."""
@@ -69,7 +70,7 @@ class Ledger:
         costs: Mean recorded seconds of each phase.
     """
 
-    plan: PlanName
+    plan: Plan
     eligible: BoolArray
     changes: FloatArray
     before: FloatArray
@@ -78,7 +79,7 @@ class Ledger:
     costs: Costs
 
     @classmethod
-    def of(cls, table: RecordTable, outcomes: Outcomes, plan: PlanName, screen_threshold: float) -> Ledger:
+    def of(cls, table: RecordTable, outcomes: Outcomes, plan: Plan, screen_threshold: float) -> Ledger:
         """Work out the amounts."""
         rows = outcomes.rows
         let_through = table.screened(screen_threshold)[rows]

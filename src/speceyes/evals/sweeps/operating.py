@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from speceyes.evals.sweeps.bootstrap import Estimate, resamples
+from speceyes.evals.statistics.bootstrap import Estimate, resamples
 from speceyes.evals.sweeps.curves import Curve, Ledger
 from speceyes.evals.sweeps.grid import GateSetting
 from speceyes.evals.sweeps.pareto import pareto_front, thinned
-from speceyes.evals.sweeps.plans import PlanName
 from speceyes.gating import SCORES
 from speceyes.gating.separability import FloatArray, IntArray
+from speceyes.scheduling import Plan
 
 FIGURES = tuple(name for name in Curve.__slots__ if name != "thresholds")
 MOST_POINTS = 16
@@ -47,7 +47,7 @@ class Point:
     """
 
     setting: GateSetting
-    plan: PlanName
+    plan: Plan
     threshold: float
     figures: dict[str, Estimate]
 

@@ -19,27 +19,12 @@ were cancelled: it is what a loaded server pays.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
 from speceyes.gating.answers import BoolArray
 from speceyes.gating.separability import FloatArray
-
-
-class PlanName(StrEnum):
-    """Order and overlap of the phases."""
-
-    PAPER = "paper"
-    """I, II, III, IV, one after another."""
-    DRAFT_FIRST = "draft-first"
-    """II and III; I only for drafts that pass."""
-    PARALLEL = "parallel"
-    """I beside II."""
-    HEDGED = "hedged"
-    """I, II and IV all start at once; IV is cancelled when the draft is accepted."""
-    NO_SCREEN = "no-screen"
-    """II and III alone decide."""
+from speceyes.scheduling import Plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +47,7 @@ class PlanTimes:
 
 
 def plan_times(
-    plan: PlanName, screen: FloatArray, draft: FloatArray, agent: FloatArray, let_through: BoolArray
+    plan: Plan, screen: FloatArray, draft: FloatArray, agent: FloatArray, let_through: BoolArray
 ) -> PlanTimes:
     """The table above for many queries at once.
 
@@ -73,13 +58,13 @@ def plan_times(
         agent: Seconds of a whole agent run.
         let_through: Where phase I lets the query through. Shape (M,).
     """
-    if plan is PlanName.PAPER:
+    if plan is Plan.PAPER:
         return _in_a_row(screen + draft, screen + np.where(let_through, draft, 0.0), screen, agent, let_through)
-    if plan is PlanName.DRAFT_FIRST:
+    if plan is Plan.DRAFT_FIRST:
         return _in_a_row(draft + screen, draft, draft + screen, agent, let_through)
-    if plan is PlanName.NO_SCREEN:
+    if plan is Plan.NO_SCREEN:
         return _in_a_row(draft, draft, draft, agent, np.ones(let_through.shape, dtype=np.bool_))
-    return _side_by_side(screen, draft, agent, let_through, hedged=plan is PlanName.HEDGED)
+    return _side_by_side(screen, draft, agent, let_through, hedged=plan is Plan.HEDGED)
 
 
 def _in_a_row(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from speceyes.evals.sweeps.bootstrap import Estimate, resamples
+from speceyes.evals.statistics.bootstrap import Estimate, resamples
 from speceyes.evals.sweeps.measures import aurc, auroc, best_aurc
 from speceyes.evals.sweeps.ranking import Ranking, RightAndWrong
 from speceyes.gating.answers import BoolArray

@@ -18,11 +18,11 @@ from speceyes.evals.sweeps.grid import LEARNED, REFERENCE, GateSetting, default_
 from speceyes.evals.sweeps.learned import cross_fit, features
 from speceyes.evals.sweeps.operating import Choice, Point, fastest_as_accurate, front, measure_points
 from speceyes.evals.sweeps.outcomes import Against, Outcomes
-from speceyes.evals.sweeps.plans import PlanName
 from speceyes.evals.sweeps.ranking import Ranking
 from speceyes.evals.sweeps.screening import Screened, screening_effect
 from speceyes.evals.sweeps.separation import Separation, separations
 from speceyes.gating.separability import FloatArray, IntArray
+from speceyes.scheduling import SPECULATIVE, Plan
 
 DRAFT_FAULT = "draft_fault"
 """Why a draft has no score: it was cut off, or its log-probs do not spell its text."""
@@ -48,7 +48,7 @@ class SweepOptions:
 
     ks: Sequence[int] | None = None
     screen_threshold: float = 0.5
-    plan: PlanName = PlanName.PAPER
+    plan: Plan = Plan.PAPER
     against: Against | None = None
     replicates: int = 1000
     confidence: float = 0.95
@@ -111,11 +111,11 @@ class Sweep:
     gates: Sequence[Gate]
     separations: Sequence[Separation]
     curves: Sequence[Curve]
-    ledgers: Mapping[PlanName, Ledger]
+    ledgers: Mapping[Plan, Ledger]
     costs: Costs
-    fronts: Mapping[PlanName, Sequence[Point]]
-    best: Mapping[PlanName, Point]
-    default: Mapping[PlanName, Point]
+    fronts: Mapping[Plan, Sequence[Point]]
+    best: Mapping[Plan, Point]
+    default: Mapping[Plan, Point]
     screening: Screened
 
     @property
@@ -168,8 +168,8 @@ def sweep(
         seed=options.seed,
         progress=lambda share: progress("resampling", share),
     )
-    ledgers = {plan: Ledger.of(table, outcomes, plan, options.screen_threshold) for plan in PlanName}
-    chosen: dict[PlanName, list[Point]] = {}
+    ledgers = {plan: Ledger.of(table, outcomes, plan, options.screen_threshold) for plan in SPECULATIVE}
+    chosen: dict[Plan, list[Point]] = {}
     curves: Sequence[Curve] = ()
     for number, (plan, ledger) in enumerate(ledgers.items()):
         progress("plans", number / len(ledgers))

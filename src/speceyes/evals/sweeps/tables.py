@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from speceyes.evals.sweeps.bootstrap import Estimate
+from speceyes.evals.statistics.bootstrap import Estimate
 from speceyes.evals.sweeps.operating import Point
-from speceyes.evals.sweeps.plans import PlanName
 from speceyes.evals.sweeps.sweep import Sweep
 from speceyes.evals.sweeps.wording import wording
+from speceyes.scheduling import SPECULATIVE
 
 NONE = "–"
 
@@ -120,7 +120,7 @@ def plan_table(swept: Sweep) -> Grid:
         ),
         ("plan", "threshold", "accepted", f"final {word.accuracy}", "latency", "speedup", "speedup of work"),
         rows,
-        frozenset(n for n, plan in enumerate(PlanName) if plan is swept.options.plan),
+        frozenset(n for n, plan in enumerate(SPECULATIVE) if plan is swept.options.plan),
     )
 
 

@@ -188,7 +188,7 @@ class Doors:
         first = f"/{parts[0]}"
         if method == "OPTIONS" or first in ("/health", "/docs", "/openapi.json"):
             return None
-        if parts[:2] == ["v1", "audit"]:
+        if parts[:2] in (["v1", "audit"], ["v1", "plan"]):
             return Scope.ADMIN
         named = {"/ready": self.ready, "/metrics": self.metrics, "/admin": Scope.ADMIN}
         return named.get(first, Scope.CHAT)

@@ -62,6 +62,12 @@ class Metrics:
             "speceyes_requests", "Requests that are over.", ["model", "route", "reason", "status"], registry=at
         )
         self._by_key = Counter("speceyes_key_requests", "Requests that are over.", ["key", "status"], registry=at)
+        self._turned_away = Counter(
+            "speceyes_turned_away",
+            "Requests without a key that may do this; they are not read.",
+            ["status"],
+            registry=at,
+        )
         under_way = Gauge("speceyes_requests_under_way", "Requests that are not over.", registry=at)
         under_way.set_function(lambda: self.under_way)
         self._seconds = Histogram(
@@ -87,6 +93,7 @@ class Metrics:
             buckets=SECONDS,
             registry=at,
         )
+        self._plans = Counter("speceyes_plans", "Queries by the order of their phases.", ["plan"], registry=at)
         self._turns = Counter("speceyes_agent_turns", "Turns of agent loops.", ["tool"], registry=at)
         self._screenings = Counter("speceyes_screenings", "Phase I: who goes on.", ["passed"], registry=at)
         self._drafts = Counter("speceyes_drafts", "Phase III: whose draft is good.", ["accepted"], registry=at)
@@ -120,6 +127,10 @@ class Metrics:
         """Take a key's name for a label from now on: one that was made while the gateway runs."""
         self._keys.add(name)
 
+    def turned_away(self, status: int) -> None:
+        """A request was refused at the door: 401 without a valid key, 403 without the scope."""
+        self._turned_away.labels(str(status)).inc()
+
     def request_began(self) -> None:
         """A request came."""
         self.under_way += 1
@@ -147,6 +158,11 @@ class Metrics:
     def phase_ended(self, phase: str, seconds: float) -> None:
         """A phase of a query is over."""
         self._phases.labels(phase).observe(seconds)
+
+    def planned(self, plan: str) -> None:
+        """A query is over whose phases ran in this order."""
+        if plan:
+            self._plans.labels(plan).inc()
 
     def turn_ended(self, used_tool: bool) -> None:
         """A turn of an agent's loop is over."""

@@ -175,6 +175,7 @@ class Observer:
             if is_upstream(error) and not seen.timed:  # passed through: no phase, so the core has told of no failure
                 self.metrics.upstream_failed("agent", type(error).__name__)
             return
+        self.metrics.planned(answer.trace.plan)
         for note in answer.trace.notes:
             self.metrics.upstream_survived(record.verdict, note)
         self._count_savings(answer)

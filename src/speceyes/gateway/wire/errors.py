@@ -119,6 +119,14 @@ def from_error(error: BaseException, request_id: str = "") -> ApiError:
     return ApiError(500, message, kind=SERVER, code="internal_error")
 
 
+def from_single_call(error: EngineError) -> ApiError:
+    """As `from_error`, for a call that was made once: whether there is another is the client's choice."""
+    told = from_error(error)
+    if not error.misconfigured:
+        told.retry = None
+    return told
+
+
 def _from_engine(error: EngineError) -> ApiError:
     """The model client has retried already wherever that could help, so a client should not, unless told when."""
     said, wait = str(error), error.retry_after

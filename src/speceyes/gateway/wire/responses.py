@@ -98,6 +98,7 @@ def extension(request_id: str, answer: Answer, *, trace: bool, notes: tuple[str,
         "finish": run.finish.value if run and answer.route.value == "agent" else None,
         "usage_by_model": told["usage"]["models"],
         "images": [_image(sizes) for sizes in answer.trace.images],
+        "plan": answer.trace.plan,
         "seconds": told["trace"]["seconds"],
         "notes": [*told["trace"]["notes"], *notes],
     }
@@ -154,4 +155,5 @@ def _bytes(text: str) -> list[int]:
 
 def _image(sizes: ImageSizes) -> dict[str, Any]:
     shown = {"agent": sizes.agent, "draft": sizes.draft}
-    return {"size": list(sizes.original), **{who: size and list(size) for who, size in shown.items()}}
+    tokens = {"agent_tokens": sizes.agent_tokens, "draft_tokens": sizes.draft_tokens}
+    return {"size": list(sizes.original), **{who: size and list(size) for who, size in shown.items()}, **tokens}

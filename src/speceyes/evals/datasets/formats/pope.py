@@ -11,6 +11,8 @@ does not have. What is not there is harder to deny from split to split:
 - random: any coloured shape that is not in the scene;
 - popular: one of those that are most frequent in this set;
 - adversarial: a colour that is in the scene, in another shape.
+
+Also as one Parquet file, in which `category` names the split and every row holds its picture.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from speceyes.evals.datasets.formats.folder import Advance, NewFolder
+from speceyes.evals.datasets.formats.making import Making, image_struct, write_parquet
 from speceyes.evals.datasets.questions import ask_existence
-from speceyes.evals.datasets.scenes import COLORS, SHAPES, Scene, draw_scene, make_scene
-from speceyes.imaging.view import JPEG, encode
+from speceyes.evals.datasets.scenes import COLORS, SHAPES, Scene, make_scene
 
 SPLITS = ("random", "popular", "adversarial")
 IMAGES = "images"
+PARQUET = "data/test-00000-of-00001.parquet"
 POPULAR = 10
 """How many of the most frequent objects that a scene lacks the popular split draws from."""
 
@@ -39,25 +41,53 @@ def split_file(split: str) -> str:
     return f"pope_{split}.json"
 
 
-def write_pope(folder: NewFolder, count: int, seeds: Iterator[int], advance: Advance) -> list[int]:
-    """Write `count` scenes with two questions each in every split. Returns the scenes' seeds."""
-    scenes = [make_scene(next(seeds)) for _ in range(count)]
-    frequency = Counter(thing for scene in scenes for thing in _objects(scene))
+def write_pope(making: Making) -> list[int]:
+    """Write scenes with two questions each in every split. Returns the scenes' seeds."""
+    scenes = [make_scene(next(making.seeds)) for _ in range(making.count)]
     rows: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
-    for i, scene in enumerate(scenes):
+    for i, asked in enumerate(_questions(scenes)):
+        making.folder.write(f"{IMAGES}/{i:04d}.jpg", making.picture(scenes[i]))
+        for split, text, label in asked:
+            number = len(rows[split]) + 1
+            rows[split].append({"question_id": number, "image": f"{i:04d}.jpg", "text": text, "label": label})
+        making.advance()
+    for split in SPLITS:
+        making.folder.write_lines(split_file(split), rows[split])
+    return [scene.seed for scene in scenes]
+
+
+def write_pope_parquet(making: Making) -> list[int]:
+    """The same questions in Parquet, scene by scene. Returns the scenes' seeds."""
+    scenes = [make_scene(next(making.seeds)) for _ in range(making.count)]
+
+    def rows() -> Iterator[dict[str, Any]]:
+        numbers, row = Counter[str](), 0
+        for i, asked in enumerate(_questions(scenes)):
+            image = image_struct(making.picture(scenes[i]), f"{i:04d}.jpg")
+            for split, text, label in asked:
+                numbers[split] += 1
+                names = {"id": str(row), "question_id": str(numbers[split]), "image_source": f"{i:04d}"}
+                yield {**names, "question": text, "answer": label, "category": split, "image": image}
+                row += 1
+            making.advance()
+
+    texts = ("id", "question_id", "question", "answer", "image_source", "category")
+    write_parquet(making, PARQUET, {**dict.fromkeys(texts, "text"), "image": "image"}, rows())
+    return [scene.seed for scene in scenes]
+
+
+def _questions(scenes: list[Scene]) -> Iterator[list[tuple[str, str, str]]]:
+    """(split, question, answer) of all questions about each scene."""
+    frequency = Counter(thing for scene in scenes for thing in _objects(scene))
+    for scene in scenes:
         rng = random.Random(f"pope-{scene.seed}")
-        image = f"{i:04d}.jpg"
-        folder.write(f"{IMAGES}/{image}", encode(draw_scene(scene), JPEG))
         there = rng.choice(_objects(scene))
+        asked = []
         for split in SPLITS:
             for thing in (there, _absent(rng, scene, split, frequency)):
-                asked = ask_existence(rng, *thing, scene)
-                row = {"question_id": len(rows[split]) + 1, "image": image, "text": asked.text, "label": asked.answer}
-                rows[split].append(row)
-        advance()
-    for split in SPLITS:
-        folder.write_lines(split_file(split), rows[split])
-    return [scene.seed for scene in scenes]
+                question = ask_existence(rng, *thing, scene)
+                asked.append((split, question.text, question.answer))
+        yield asked
 
 
 def _objects(scene: Scene) -> list[Object]:

@@ -7,6 +7,8 @@
 A question's JSON holds `question`, `options` (the right one first, as in the original: shuffle before asking),
 `target_object`, and `bbox`, one [x, y, width, height] in pixels a target. Three in five are attributes, as in the
 original; half of those are about signs that are too small for a first look.
+
+The list also comes alone, with its pictures in the same folders, and as a Parquet file with the pictures in it.
 """
 
 from __future__ import annotations
@@ -16,14 +18,13 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from speceyes.evals.datasets.formats.folder import Advance, NewFolder
+from speceyes.evals.datasets.formats.making import Making, image_struct, write_parquet
 from speceyes.evals.datasets.questions import LETTERS, Kind
 from speceyes.evals.datasets.samples import Sample, Size, Wish, make_sample
-from speceyes.evals.datasets.scenes import draw_scene
-from speceyes.imaging.view import JPEG, encode
 
 ATTRIBUTES, POSITION = "direct_attributes", "relative_position"
 LIST = "test_questions.jsonl"
+PARQUET = "data/test-00000-of-00001.parquet"
 ASK = "Answer with the letter of the right option."
 
 _PLAN = (
@@ -40,28 +41,63 @@ _PLAN = (
 )
 
 
-def write_vstar(folder: NewFolder, count: int, seeds: Iterator[int], advance: Advance) -> list[int]:
-    """Write `count` scenes with one question each. Returns the scenes' seeds."""
-    rows = []
-    used = []
-    for i in range(count):
-        sample = make_sample(seeds, _PLAN[i % len(_PLAN)], f"{i:04d}")
-        category = POSITION if sample.kind is Kind.POSITION else ATTRIBUTES
-        name = f"{category}/{i:04d}"
-        folder.write(f"{name}.jpg", encode(draw_scene(sample.scene), JPEG))
-        folder.write(f"{name}.json", (json.dumps(_annotation(sample), indent=1) + "\n").encode())
-        rows.append(_row(sample, i, category, f"{name}.jpg"))
+def write_vstar(making: Making) -> list[int]:
+    """Write scenes with one question each, as folders and as a list. Returns the scenes' seeds."""
+    rows, used = [], []
+    for index, sample in _samples(making):
+        name = f"{_category(sample)}/{index:04d}"
+        making.folder.write(f"{name}.jpg", making.picture(sample.scene))
+        annotation = _annotation(sample, making.scale)
+        making.folder.write(f"{name}.json", (json.dumps(annotation, indent=1) + "\n").encode())
+        rows.append({"image": f"{name}.jpg", **_row(sample, index)})
         used.append(sample.scene.seed)
-        advance()
-    folder.write_lines(LIST, rows)
+        making.advance()
+    making.folder.write_lines(LIST, rows)
     return used
 
 
-def _annotation(sample: Sample) -> dict[str, Any]:
+def write_vstar_list(making: Making) -> list[int]:
+    """Write the list and its pictures only. Returns the scenes' seeds."""
+    rows, used = [], []
+    for index, sample in _samples(making):
+        image = f"images/{index:04d}.jpg"  # no folder of a category: the list alone says what there is
+        making.folder.write(image, making.picture(sample.scene))
+        rows.append({"image": image, **_row(sample, index)})
+        used.append(sample.scene.seed)
+        making.advance()
+    making.folder.write_lines(LIST, rows)
+    return used
+
+
+def write_vstar_parquet(making: Making) -> list[int]:
+    """Write the list as Parquet, pictures within. Returns the scenes' seeds."""
+    used = []
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for index, sample in _samples(making):
+            yield {"image": image_struct(making.picture(sample.scene), f"{index:04d}.jpg"), **_row(sample, index)}
+            used.append(sample.scene.seed)
+            making.advance()
+
+    types = {"image": "image", "text": "text", "category": "text", "label": "text", "question_id": "text"}
+    write_parquet(making, PARQUET, types, rows())
+    return used
+
+
+def _samples(making: Making) -> Iterator[tuple[int, Sample]]:
+    for i in range(making.count):
+        yield i, make_sample(making.seeds, _PLAN[i % len(_PLAN)], f"{i:04d}")
+
+
+def _category(sample: Sample) -> str:
+    return POSITION if sample.kind is Kind.POSITION else ATTRIBUTES
+
+
+def _annotation(sample: Sample, scale: float) -> dict[str, Any]:
     gold = sample.asked.answer
     return {
         "target_object": [f"{color} sign" for color in sample.asked.targets],
-        "bbox": [_corner_and_size(*box) for box in sample.boxes],
+        "bbox": [_corner_and_size(*(scale * side for side in box)) for box in sample.boxes],
         "question": sample.asked.text,
         "options": [gold, *(option for option in sample.options if option != gold)],
     }
@@ -71,14 +107,13 @@ def _corner_and_size(left: float, top: float, right: float, bottom: float) -> li
     return [round(left), round(top), round(right - left), round(bottom - top)]
 
 
-def _row(sample: Sample, index: int, category: str, image: str) -> dict[str, Any]:
+def _row(sample: Sample, index: int) -> dict[str, Any]:
     options = list(sample.options)
     random.Random(f"vstar-list-{sample.scene.seed}").shuffle(options)
     lines = [f"({letter}) {option}" for letter, option in zip(LETTERS, options, strict=False)]
     return {
-        "image": image,
         "text": "\n".join([sample.asked.text, *lines, ASK]),
-        "category": category,
+        "category": _category(sample),
         "label": LETTERS[options.index(sample.asked.answer)],
-        "question_id": index,
+        "question_id": str(index),
     }

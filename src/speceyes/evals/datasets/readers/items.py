@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from speceyes.errors import DatasetError
-from speceyes.evals.datasets.questions import LETTERS
 from speceyes.gating import fingerprint
+from speceyes.gating.agreement import LETTERS
 from speceyes.imaging.decode import DecodedImage
 
 
@@ -26,6 +26,9 @@ class Item:
         category: What kind of question it is; empty where the data set has no kinds.
         image_name: Identifies the picture: a hash of its file, or the seed that it is drawn from.
         prompt: The question as a model reads it. Empty: the question with "A. x" lines below it.
+        group: Items that are turns of one question share it, as HR-Bench's four rotations do; else empty.
+        order: Where we shuffled: the place in the file, from 0, of each option shown. Empty: as in the file.
+        source: The file and row that it was read from, for messages; empty for generated scenes.
     """
 
     id: str
@@ -36,6 +39,9 @@ class Item:
     category: str = ""
     image_name: str = ""
     prompt: str = ""
+    group: str = ""
+    order: tuple[int, ...] = ()
+    source: str = ""
 
     def __post_init__(self) -> None:
         if len(self.options) > len(LETTERS):
@@ -51,8 +57,12 @@ class Dataset:
 
     Attributes:
         name: As it was asked for.
-        kind: Whose format it is.
+        kind: Whose questions they are: `nano`, `vstar`, `hrbench`, `pope`, or `mcq` for any other table.
         items: The questions, in a fixed order.
+        shuffle_seed: What the order of options was drawn from; None where all stand as in the files.
+        form: In which of the file forms they were found, such as `vstar-jsonl`; empty for generated scenes.
+        files: `sha256:...` of each file that was read, by its name below the folder.
+        left_out: Ids of questions that the files hold and `leave-out.txt` takes out.
 
     Raises:
         DatasetError: It has no item, or two of one name.
@@ -61,10 +71,14 @@ class Dataset:
     name: str
     kind: str
     items: Sequence[Item]
+    shuffle_seed: int | None = None
+    form: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.items:
-            raise DatasetError(f"{self.name} holds no question in the {self.kind} format.")
+            raise DatasetError(f"{self.name} holds no question in the {self.form or self.kind} format.")
         seen: set[str] = set()
         for item in self.items:
             if item.id in seen:
@@ -73,14 +87,13 @@ class Dataset:
 
     @property
     def digest(self) -> str:
-        """Hash of all questions, options, right answers and pictures, in their order."""
-        return fingerprint(
-            *(
-                text
-                for item in self.items
-                for text in (item.id, item.prompt, *item.options, item.gold or "", item.category, item.image_name)
-            )
-        )
+        """Hash of all questions, options in the order shown, right answers, groups and pictures, in their order."""
+        return fingerprint(*(text for item in self.items for text in _content(item)))
+
+
+def _content(item: Item) -> tuple[str, ...]:
+    texts = (item.id, item.prompt, *item.options, item.gold or "", item.category, item.image_name)
+    return (*texts, item.group) if item.group else texts
 
 
 def file_hash(path: Path) -> str:

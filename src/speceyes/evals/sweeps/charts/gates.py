@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
-from speceyes.evals.sweeps.bootstrap import resamples
+from speceyes.evals.statistics.bootstrap import resamples
 from speceyes.evals.sweeps.charts.scores import NO_SCORES
 from speceyes.evals.sweeps.charts.style import GREY, INK, LINES, Chart, axes, in_percent, legend, nothing
 from speceyes.evals.sweeps.grid import LEARNED

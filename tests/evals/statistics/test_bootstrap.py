@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from speceyes.evals.sweeps.bootstrap import Estimate, resamples
+from speceyes.evals.statistics.bootstrap import Estimate, resamples
 from speceyes.evals.sweeps.ranking import Ranking
 from speceyes.evals.sweeps.separation import separations
 
@@ -27,7 +27,7 @@ def test_each_resample_draws_as_many_as_there_are() -> None:
 
 def test_a_seed_gives_the_same_draws_in_whatever_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = drawn(list(range(9)), 40, seed=3)
-    monkeypatch.setattr("speceyes.evals.sweeps.bootstrap.CHUNK_CELLS", 30)
+    monkeypatch.setattr("speceyes.evals.statistics.bootstrap.CHUNK_CELLS", 30)
     assert (drawn(list(range(9)), 40, seed=3) == whole).all()
     assert not (drawn(list(range(9)), 40, seed=4) == whole).all()
 

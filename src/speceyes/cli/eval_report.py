@@ -1,0 +1,120 @@
+"""What `speceyes eval` says at its end: a table of the systems, what the gate is worth, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from speceyes.cli.output import visible
+
+
+def report(summary: Mapping[str, Any], folder: Path) -> RenderableType:
+    """The run's figures for the terminal."""
+    parts: list[RenderableType] = [_systems(summary)]
+    parts += [Text(line) for line in (_law(summary), _depth(summary), _random(summary)) if line]
+    if summary["load"]:
+        parts += [Text(), _load(summary)]
+    if summary["batch"]:
+        parts += [Text(), _batch(summary)]
+    parts += [Text(f"note: {visible(note)}", "yellow") for note in summary["notes"]]
+    parts += [Text(), Text(f"Next: speceyes report {visible(str(folder))} -o report.html", "dim")]
+    return Group(*parts)
+
+
+def _table(title: str, first: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column(first)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _systems(summary: Mapping[str, Any]) -> Table:
+    facts = summary["dataset"]
+    title = f"{facts['asked']} questions of {visible(facts['name'])}, rule {summary['rule']}"
+    columns = ("right", "95 %", "unread", "failed", "by draft", "s/query", "times the agent", "against it, p")
+    table = _table(title, "system", *columns)
+    against = {pair["second"]: pair["mcnemar_p"] for pair in summary["pairs"] if pair["first"] == "agent"}
+    for name, found in summary["systems"].items():
+        right, times = found["accuracy"], found["speedup"]
+        table.add_row(
+            name,
+            _percent(right["value"]),
+            "?" if right["low"] is None else f"{100 * right['low']:.0f} to {100 * right['high']:.0f}",
+            str(found["unparsed"]),
+            str(found["errors"]),
+            _percent(found["acceptance"]),
+            _number(found["seconds"]["mean"], 3),
+            _interval(times) if name != "agent" else "1",
+            f"{against[name]:.3f}" if name in against else "",
+        )
+    return table
+
+
+def _law(summary: Mapping[str, Any]) -> str | None:
+    law = summary["law"]
+    if law is None:
+        return None
+    ideal = "without bound" if law["ideal"] is None else f"{law['ideal']:.2f}"
+    return (
+        f"speceyes: beta {law['beta']:.2f}, alpha {law['alpha']:.2f}; by the ideal law {ideal} times the agent's "
+        f"speed, by the honest one {_number(law['honest'], 2)}, measured {_number(law['measured']['value'], 2)}"
+    )
+
+
+def _depth(summary: Mapping[str, Any]) -> str | None:
+    fit = summary["depth"]
+    if fit is None or fit["per_call"]["value"] is None:
+        return None
+    return (
+        f"agent: {fit['base']['value']:.3f} s, and {_interval(fit['per_call'], 3)} s more for each tool call "
+        f"({fit['n']} runs)"
+    )
+
+
+def _random(summary: Mapping[str, Any]) -> str | None:
+    drawn = summary["random"]
+    if drawn is None:
+        return None
+    return (
+        f"random: draws {drawn['accepted']} of the {drawn['let_through']} drafts that screening lets through, as many "
+        f"as the gate accepts; realised {_percent(drawn['realised_share'])} of all, speceyes "
+        f"{_percent(drawn['speceyes_share'])}"
+    )
+
+
+def _load(summary: Mapping[str, Any]) -> Table:
+    table = _table(
+        "times the agent, by questions at a time", "system", *(str(c["concurrency"]) for c in summary["load"])
+    )
+    for name in summary["systems"]:
+        table.add_row(name, *(_interval(level["systems"][name]["speedup"]) for level in summary["load"]))
+    return table
+
+
+def _batch(summary: Mapping[str, Any]) -> Table:
+    sizes = summary["batch"]
+    table = _table("screening and drafting alone", "at a time", *(str(size["in_flight"]) for size in sizes))
+    table.add_row("s/query", *(_number(size["seconds_a_query"]["value"], 3) for size in sizes))
+    return table
+
+
+def _interval(found: Mapping[str, Any], digits: int = 2) -> str:
+    if found["value"] is None:
+        return "?"
+    value = f"{found['value']:.{digits}f}"
+    return value if found["low"] is None else f"{value} [{found['low']:.{digits}f}, {found['high']:.{digits}f}]"
+
+
+def _percent(share: float | None) -> str:
+    return "?" if share is None else f"{100 * share:.1f} %"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "?" if value is None else f"{value:.{digits}f}"
