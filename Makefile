@@ -25,8 +25,14 @@ help: ## List the targets
 demo: .venv/.stamp-base ## Answer questions with the nano pair; results in out/demo
 	$(DEV)/speceyes demo --out out/demo
 
-test: .venv/.stamp-dev ## Run the tests (PYTEST_ARGS="-k gate" runs some)
+test: .venv/.stamp-dev bubblewrap ## Run the tests (PYTEST_ARGS="-k gate" runs some)
 	$(DEV)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+.PHONY: bubblewrap
+bubblewrap:
+	@command -v bwrap >/dev/null \
+		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq -y bubblewrap >/dev/null; } \
+		|| echo "The tests of the sandbox are left out: bubblewrap is not there (apt install bubblewrap)."
 
 check: lint types contract ## The whole check: format, lint, types, import contract, tests
 ifeq ($(TESTS),yes)

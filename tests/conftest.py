@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from speceyes.engines.embedded import EmbeddedServer
 from speceyes.engines.nano import nano_agent, nano_draft
 from speceyes.errors import SpecEyesError
+from speceyes.sandbox import Bubblewrap
 
 # A test must not fail because the machine is busy.
 settings.register_profile("without a clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -36,3 +38,15 @@ def _served(serve: Callable[[], EmbeddedServer]) -> Iterator[EmbeddedServer]:
         pytest.fail(f"this test needs the nano models: {error}", pytrace=False)
     with server:
         yield server
+
+
+ATTACKED = ("tests/sandbox/", "tests/tools/test_python_tool.py", "tests/cli/test_sandbox_command.py")
+"""Tests that run code in a real sandbox."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where no sandbox works, what needs one is left out, and says so."""
+    concerned = [item for item in items if item.nodeid.startswith(ATTACKED)]
+    if concerned and not (found := asyncio.run(Bubblewrap().available())).available:
+        for item in concerned:
+            item.add_marker(pytest.mark.skip(reason=f"no sandbox here: {found.reason}"))

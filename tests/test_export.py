@@ -53,7 +53,7 @@ def test_the_promised_fields_are_there_and_no_others() -> None:
     trace = record["trace"]
     assert list(trace) == [
         *("version", "query_id", "seconds", "phase_seconds", "screening", "draft", "verdict", "run", "notes"),
-        *("attempts", "images"),
+        *("attempts", "images", "plan", "plan_why"),
     ]
     assert trace["screening"]["help_probability"] == 0.25
     assert list(trace["draft"]) == ["text", "fault", "tokens", "seconds", "usage"]

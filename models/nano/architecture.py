@@ -80,7 +80,7 @@ def config(layers: int, special: Special) -> Qwen3VLConfig:
 
 
 def reduced_precision() -> torch.autocast:
-    """16-bit products where the processor has them; without such units they are emulated, 20 times slower than 32 bits."""
+    """16-bit products where the processor has units for them; emulated ones are 20 times slower than 32 bits."""
     has_units = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
     return torch.autocast("cpu", dtype=torch.bfloat16, enabled=has_units)
 

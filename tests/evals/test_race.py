@@ -15,7 +15,7 @@ from speceyes.errors import EngineError, ImageError
 from speceyes.evals.baselines import Models, make_system
 from speceyes.evals.datasets.samples import Sample, make_samples
 from speceyes.evals.demo import SYSTEMS
-from speceyes.evals.race import question_of, race, rounds, run_block, schedule, split
+from speceyes.evals.race import question_of, race, run_block, schedule, split
 from speceyes.evals.systems import Question, Reply, Role, System, SystemName
 from speceyes.phases import AgentModel, DraftModel
 from speceyes.types import Query, Reason, Route, Usage
@@ -52,18 +52,31 @@ def test_parts_hold_every_sample_once_and_divide_among_the_systems(count: int, s
     assert max(lengths) - min(lengths) <= 1
 
 
-@given(st.integers(1, 4), st.integers(1, 5))
-def test_rounds_are_a_latin_square(systems: int, times: int) -> None:
-    parts = systems * times
-    order = rounds(systems, parts)
-    taken = [[(number - index) % parts for index in range(systems)] for number in range(parts)]
-    assert all(sorted(row) == list(range(systems)) for row in order)
-    assert all(len(set(row)) == systems for row in taken)
+@given(st.integers(1, 9), st.integers(1, 5))
+def test_the_schedule_is_made_of_latin_squares(systems: int, times: int) -> None:
+    blocks = systems * times
+    order = schedule(systems, blocks)
+    assert sorted(order) == [(system, block) for system in range(systems) for block in range(blocks)]
+    rounds = [order[i : i + systems] for i in range(0, len(order), systems)]
+    for turns in rounds:
+        assert sorted(system for system, _ in turns) == list(range(systems))
+        assert len({block for _, block in turns}) == systems
+        assert len({block // systems for _, block in turns}) == 1, "one square after another"
     for system in range(systems):
-        assert sorted(row[system] for row in taken) == list(range(parts))
-        assert [row.index(system) for row in order].count(0) == times
-    flat = [(system, taken[number][system]) for number, row in enumerate(order) for system in row]
-    assert schedule(systems, parts) == flat
+        assert [turns[0][0] for turns in rounds].count(system) == times
+    first_at: dict[int, int] = {}
+    for system, block in order:
+        first_at.setdefault(block, system)
+    assert all(list(first_at.values()).count(system) == times for system in range(systems))
+
+
+@given(st.integers(3, 9), st.integers(1, 3))
+def test_between_two_turns_at_a_block_lie_other_blocks(systems: int, times: int) -> None:
+    order = schedule(systems, systems * times)
+    turns: dict[int, list[int]] = {}
+    for place, (_, block) in enumerate(order):
+        turns.setdefault(block, []).append(place)
+    assert all(after - before >= systems - 1 for at in turns.values() for before, after in itertools.pairwise(at))
 
 
 async def test_everybody_answers_everything_and_first_turns_are_shared() -> None:

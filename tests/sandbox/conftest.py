@@ -1,4 +1,4 @@
-"""A sandbox that works: without it hardly anything that matters here would be tested."""
+"""A sandbox that works; `tests/conftest.py` leaves these tests out where there is none."""
 
 from __future__ import annotations
 
@@ -14,8 +14,4 @@ PATIENT = replace(Limits(), wall_s=300.0)
 
 @pytest.fixture
 async def bubblewrap() -> Bubblewrap:
-    provider = Bubblewrap()
-    found = await provider.available()
-    if not found.available:
-        pytest.fail(f"these tests need the package `bubblewrap`: {found.reason}", pytrace=False)
-    return provider
+    return Bubblewrap()

@@ -20,8 +20,7 @@ def report() -> Iterator[Report]:
     """All checks, once."""
     before = _children()
     found = asyncio.run(check_provider(Bubblewrap()))
-    if not found.available:
-        pytest.fail(f"these tests need the package `bubblewrap`: {found.reason}", pytrace=False)
+    assert found.available, found.reason
     yield found
     assert _children() <= before, "the suite left processes behind"
 

@@ -71,6 +71,8 @@ class EngineSettings(Section):
     what it was trained for if that is less; 4096 for the nano models."""
     threads: Count | None = None
     """Processor threads of a model in this process. None: as many as help on this machine."""
+    prompt_cache_mib: Annotated[int, Field(ge=0)] | None = None
+    """Memory that a model in this process keeps prompts in which were pushed out of their slot. None: 64 MiB."""
 
     @property
     def is_nano(self) -> bool:
@@ -99,7 +101,9 @@ class EngineSettings(Section):
             raise ValueError("`gguf` alone sees no images: give its image projector as `mmproj` too")
         if self.is_nano and self.model is not None:
             raise ValueError("`model` names a model on a server: give `url` too, or neither for the nano model")
-        if self.url is not None and (local := {"parallel", "context", "threads"} & self.model_fields_set):
+        if self.url is not None and (
+            local := {"parallel", "context", "threads", "prompt_cache_mib"} & self.model_fields_set
+        ):
             names = ", ".join(f"`{name}`" for name in sorted(local))
             raise ValueError(f"{names} are for a model in this process; the server at `url` has its own settings")
         return self

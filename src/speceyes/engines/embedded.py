@@ -36,6 +36,9 @@ _HTTP_THREADS = 80
 _HANG_UP_S = 10.0
 """llama.cpp looks once a second whether the client of a call that does not stream is still there."""
 
+PROMPT_CACHE_MIB = 64
+"""Memory for prompts that were pushed out of their slot. llama.cpp's own default takes 8 GiB."""
+
 _ALWAYS: dict[str, Any] = {
     "force_pure_content_parser": True,  # no tool calls and no thoughts taken out of the text, no grammar
     "reasoning_format": "COMMON_REASONING_FORMAT_NONE",
@@ -102,7 +105,7 @@ class EmbeddedServer:
         limits: PixelLimits | None = None,
         threads: int | None = None,
         alias: str | None = None,
-        cache_ram_mib: int = 64,
+        cache_ram_mib: int = PROMPT_CACHE_MIB,
         exact: bool = True,
         start_timeout_s: float = 30.0,
     ) -> None:

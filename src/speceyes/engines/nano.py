@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speceyes.engines.embedded import EmbeddedServer, default_threads
+from speceyes.engines.embedded import PROMPT_CACHE_MIB, EmbeddedServer, default_threads
 from speceyes.errors import ConfigError
 from speceyes.imaging.resize import PixelLimits
 
@@ -77,7 +77,13 @@ def nano_files(folder: Path | None = None) -> NanoFiles:
     return files
 
 
-def nano_draft(*, parallel: int = 4, context: int = NANO_CONTEXT, threads: int | None = None) -> EmbeddedServer:
+def nano_draft(
+    *,
+    parallel: int = 4,
+    context: int = NANO_CONTEXT,
+    threads: int | None = None,
+    prompt_cache_mib: int = PROMPT_CACHE_MIB,
+) -> EmbeddedServer:
     """Serve the nano draft model from this process, as `nano-draft`.
 
     Raises:
@@ -85,10 +91,16 @@ def nano_draft(*, parallel: int = 4, context: int = NANO_CONTEXT, threads: int |
         EngineError: As `EmbeddedServer`.
     """
     files = nano_files()
-    return _serve(files.draft, files.draft_mmproj, DRAFT, parallel, context, threads)
+    return _serve(files.draft, files.draft_mmproj, DRAFT, parallel, context, threads, prompt_cache_mib)
 
 
-def nano_agent(*, parallel: int = 4, context: int = NANO_CONTEXT, threads: int | None = None) -> EmbeddedServer:
+def nano_agent(
+    *,
+    parallel: int = 4,
+    context: int = NANO_CONTEXT,
+    threads: int | None = None,
+    prompt_cache_mib: int = PROMPT_CACHE_MIB,
+) -> EmbeddedServer:
     """Serve the nano agent model from this process, as `nano-agent`.
 
     Raises:
@@ -96,10 +108,18 @@ def nano_agent(*, parallel: int = 4, context: int = NANO_CONTEXT, threads: int |
         EngineError: As `EmbeddedServer`.
     """
     files = nano_files()
-    return _serve(files.agent, files.agent_mmproj, AGENT, parallel, context, threads)
+    return _serve(files.agent, files.agent_mmproj, AGENT, parallel, context, threads, prompt_cache_mib)
 
 
-def _serve(model: Path, mmproj: Path, alias: str, parallel: int, context: int, threads: int | None) -> EmbeddedServer:
+def _serve(
+    model: Path,
+    mmproj: Path,
+    alias: str,
+    parallel: int,
+    context: int,
+    threads: int | None,
+    prompt_cache_mib: int,
+) -> EmbeddedServer:
     return EmbeddedServer(
         model,
         mmproj,
@@ -108,6 +128,7 @@ def _serve(model: Path, mmproj: Path, alias: str, parallel: int, context: int, t
         limits=NANO_LIMITS,
         threads=threads or min(NANO_THREADS, default_threads()),
         alias=alias,
+        cache_ram_mib=prompt_cache_mib,
     )
 
 

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from speceyes.config import FunnelSettings, Settings
+from speceyes.config import Settings
 from speceyes.errors import ConfigError, InputError
 from speceyes.evals.baselines import Models, make_system
 from speceyes.evals.datasets.samples import Sample, make_samples
@@ -20,6 +20,7 @@ from speceyes.evals.law import measure_costs
 from speceyes.evals.pages import write_page
 from speceyes.evals.pictures import draw_demo
 from speceyes.evals.race import Course, race
+from speceyes.evals.serving import measured
 from speceyes.evals.summary import Summary, summarise
 from speceyes.evals.systems import SystemName
 from speceyes.gating import Calibration
@@ -126,8 +127,7 @@ async def run_demo_on(
         InputError: As `run_demo`.
         EngineError: As `run_demo`, or an engine does not start.
     """
-    slots = FunnelSettings(stateless=concurrency, loops=concurrency)
-    async with open_funnel(settings.model_copy(update={"funnel": slots})) as funnel:
+    async with open_funnel(measured(settings, concurrency)) as funnel:
         return await run_demo(
             funnel.draft,
             funnel.agent,

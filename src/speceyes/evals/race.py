@@ -1,8 +1,10 @@
 """Several systems answer the same questions in one run, so that whatever slows the machine down slows all of them.
 
-The questions are cut into as many blocks as there are systems (or a multiple of it), and in every round each system
-takes another block: a Latin square. So in each round all systems run, each in turn goes first, and between two systems'
-turns at the same block lie other blocks, so that none lives on what another has left in a server's prompt cache.
+The questions are cut into as many blocks as there are systems (or a multiple of it). So many blocks at a time make a
+Latin square: in every round each system takes another block. So in each round all systems run, each in turn goes
+first, and each is the first at a block as often as any other. Between two systems' turns at a block lie other blocks.
+With a server that keeps few prompts (`evals/serving.py`) none lives on what another has left in its cache; with one
+that keeps many, all do alike.
 
 This is the one way in which systems answer questions, for the demo, the benchmarks and `speceyes eval`.
 """
@@ -179,15 +181,18 @@ def split(samples: Sequence[T], systems: int, block: int = BLOCK) -> list[Sequen
 
 
 def schedule(systems: int, blocks: int) -> list[tuple[int, int]]:
-    """(system, block) by their numbers, in the order in which they run: round by round, as the module says."""
+    """(system, block) by their numbers, in the order in which they run.
+
+    Args:
+        systems: How many take part.
+        blocks: How many blocks there are: a multiple of the systems.
+    """
     return [
-        (index, (number - index) % blocks) for number, turns in enumerate(rounds(systems, blocks)) for index in turns
+        (index, first + (number - index) % systems)
+        for first in range(0, blocks, systems)
+        for number in range(systems)
+        for index in ((number + place) % systems for place in range(systems))
     ]
-
-
-def rounds(systems: int, blocks: int) -> list[list[int]]:
-    """For every round, the systems' numbers in the order in which they run: each takes its turn to go first."""
-    return [[(number + place) % systems for place in range(systems)] for number in range(blocks)]
 
 
 def _course(results: Mapping[str, Result], laps: Mapping[int, Lap], samples: Sequence[Sample]) -> Course:

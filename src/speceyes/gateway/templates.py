@@ -32,10 +32,16 @@ class Template:
     tags: tuple[str, ...]
 
 
+_SEEN = "<think>This can be seen without a closer look.</think><answer>{answer}</answer>"
+
 TEMPLATES: Mapping[str, Template] = {
-    "deepeyes": Template(
-        "<think>This can be seen without a closer look.</think><answer>{answer}</answer>",
-        ("<think>", "<tool_call>", "<answer>"),
+    "deepeyes": Template(_SEEN, ("<think>", "<tool_call>", "<answer>")),
+    "deepeyesv2": Template(_SEEN, ("<think>", "<code>", "<tool_call>", "<answer>")),
+    "thyme": Template(_SEEN, ("<think>", "<code>", "<sandbox_output>", "<answer>")),
+    "qwen3vl": Template(_SEEN, ("<think>", "<tool_call>", "<answer>")),
+    "minio3": Template(_SEEN, ("<think>", "<grounding>", "<answer>")),
+    "pixelreasoner": Template(
+        r"This can be seen without a closer look. \boxed{{answer}}", ("<tool_call>", "crop_image_normalized", r"\boxed")
     ),
 }
 """By the dialect's name."""

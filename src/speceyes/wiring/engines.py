@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from speceyes.agents import make_dialect
 from speceyes.config import AgentSettings, DraftSettings
 from speceyes.engines.client import ChatClient
-from speceyes.engines.embedded import EmbeddedServer
+from speceyes.engines.embedded import PROMPT_CACHE_MIB, EmbeddedServer
 from speceyes.engines.gguf import read_header
 from speceyes.engines.nano import NANO_CONTEXT, NANO_LIMITS, nano_agent, nano_draft, nano_files
 from speceyes.errors import ConfigError, EngineProtocolError, EngineRefused
@@ -157,7 +157,9 @@ def _nano(role: Role, chosen: EngineChoice, calls: int) -> tuple[Start, PixelLim
     slots, context = chosen.parallel or calls, chosen.context or NANO_CONTEXT
 
     def start() -> EmbeddedServer:
-        return serve(parallel=slots, context=context, threads=chosen.threads)
+        return serve(
+            parallel=slots, context=context, threads=chosen.threads, prompt_cache_mib=_prompt_cache_mib(chosen)
+        )
 
     return start, NANO_LIMITS, _nano_weights(role)
 
@@ -176,9 +178,14 @@ def _gguf(role: Role, chosen: EngineChoice, model: Path) -> tuple[Start, PixelLi
             limits=limits,
             threads=chosen.threads,
             alias=chosen.model,
+            cache_ram_mib=_prompt_cache_mib(chosen),
         )
 
     return start, limits, _weights(model)
+
+
+def _prompt_cache_mib(chosen: EngineChoice) -> int:
+    return PROMPT_CACHE_MIB if chosen.prompt_cache_mib is None else chosen.prompt_cache_mib
 
 
 def _check_nano(role: Role, chosen: EngineChoice) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from speceyes.evals.datasets.samples import Sample, make_samples
 from speceyes.evals.runs import EvalRun, open_run, summarise
 from speceyes.evals.runs.headers import EvalOptions
 from speceyes.evals.runs.loading import RESULTS
-from speceyes.evals.runs.running import PATIENCE, Progress, evaluate_models, front_race, main_race
+from speceyes.evals.runs.running import PATIENCE, Open, Progress, evaluate_with, front_race, main_races
 from speceyes.evals.systems import SystemName
 from speceyes.imaging.decode import DecodedImage
 
@@ -57,8 +59,18 @@ async def evaluate(
     **options: Any,
 ) -> EvalRun:
     async with scripted_pair(knowing) as (draft, agent):
-        models = Models(draft, agent, CALIBRATION)
-        return await evaluate_models(models, dataset, folder, EvalOptions(systems, **options), progress)
+        opened = served(Models(draft, agent, CALIBRATION))
+        return await evaluate_with(opened, dataset, folder, EvalOptions(systems, **options), progress)
+
+
+def served(models: Models) -> Open:
+    """The same pair, however often it is opened."""
+
+    @asynccontextmanager
+    async def opened(places: int) -> AsyncIterator[Models]:
+        yield models
+
+    return opened
 
 
 def check_whole(run: EvalRun) -> None:
@@ -220,7 +232,7 @@ async def test_another_setting_or_set_is_refused(tmp_path: Path) -> None:
     async with scripted_pair(Watched()) as (draft, agent):
         other = Models(draft, agent, CALIBRATION.model_copy(update={"threshold": 7.0}))
         with pytest.raises(ConfigError, match=r"gate\.threshold"):
-            await evaluate_models(other, SET, folder, EvalOptions((SystemName.DRAFT,), limit=3))
+            await evaluate_with(served(other), SET, folder, EvalOptions((SystemName.DRAFT,), limit=3))
 
 
 async def test_servers_that_are_gone_end_the_run_and_a_wrong_key_at_once(tmp_path: Path) -> None:
@@ -266,12 +278,12 @@ async def test_the_lot_is_as_large_as_the_gates_acceptance(tmp_path: Path) -> No
 async def test_another_plan_is_the_funnels_own_and_part_of_what_the_run_is(tmp_path: Path) -> None:
     async with scripted_pair(Watched()) as (draft, agent):
         models = Models(draft, agent, CALIBRATION, "no-screen")
-        run = await evaluate_models(models, SET, tmp_path / "run", EvalOptions(THREE))
+        run = await evaluate_with(served(models), SET, tmp_path / "run", EvalOptions(THREE))
         assert all("screen" not in row.phase_seconds for row in run.results["speceyes"])
         assert all(row.help_probability is None for row in run.results["speceyes"])
         assert summarise(run)["law"] is None
         with pytest.raises(ConfigError, match=r"settings\.plan: the run has 'no-screen', wanted is 'paper'"):
-            await evaluate_models(replace(models, plan="paper"), SET, tmp_path / "run", EvalOptions(THREE))
+            await evaluate_with(served(replace(models, plan="paper")), SET, tmp_path / "run", EvalOptions(THREE))
 
 
 def test_blocks_of_the_front_are_long_enough_for_its_sizes() -> None:
@@ -281,13 +293,17 @@ def test_blocks_of_the_front_are_long_enough_for_its_sizes() -> None:
     assert Counter(step.concurrency for step in race.steps) == {1: len(race.blocks)} | dict.fromkeys(
         (4, 16), len(race.blocks)
     )
-    assert front_race(items, EvalOptions(THREE)).steps == []
+    assert race.places == 16
+    assert not front_race(items, EvalOptions(THREE)).steps
     assert {step.concurrency for step in front_race(items, EvalOptions((SystemName.RANDOM,))).steps} == {1}
 
 
 def test_levels_come_one_after_another() -> None:
-    race = main_race(SET.items, EvalOptions(THREE, concurrency=(4, 1)))
-    assert [step.concurrency for step in race.steps] == [4] * 9 + [1] * 9
+    races = main_races(SET.items, EvalOptions(THREE, concurrency=(4, 1)))
+    assert [(race.places, {step.concurrency for step in race.steps}, len(race.steps)) for race in races] == [
+        (4, {4}, 9),
+        (1, {1}, 9),
+    ]
 
 
 @pytest.mark.parametrize(

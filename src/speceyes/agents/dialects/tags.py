@@ -21,6 +21,7 @@ from typing import Any
 
 from speceyes.agents.dialects.forms import TEXT_AROUND, CallForm, json_call
 from speceyes.agents.dialects.literals import Unreadable
+from speceyes.gating.reply import boxed, thoughts
 
 MAX_CALLS = 16
 """A turn with more calls than this repeats itself; what follows them is not read."""
@@ -29,13 +30,10 @@ TOOL_CALL = json_call()
 RESULT_TAGS = ("tool_response", "sandbox_output")
 """Tags around results, which models make up now and then."""
 
-MAX_BOXES = 16
-
 _HIDDEN = "\0"
 _THINK = re.compile(r"<(/?)think>", re.IGNORECASE)
 _ANSWER_CLOSE = re.compile(r"</answer>", re.IGNORECASE)
 _SPECIAL = re.compile(r"<\|[a-z_]{1,32}\|>")
-_WRAPPER = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\{([^{}]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,27 +116,6 @@ def without_tags(text: str, *call_tags: str) -> str:
     return _SPECIAL.sub("", re.sub(rf"</?(?:{tags})>", "", visible, flags=re.IGNORECASE)).strip()
 
 
-def boxed(text: str) -> str | None:
-    r"""What the last `\boxed{...}` with balanced braces holds, without `\text{}`; None if there is none."""
-    position = len(text)
-    for _ in range(MAX_BOXES):
-        position = text.rfind(r"\boxed{", 0, position)
-        if position < 0:
-            break
-        depth, begin = 1, position + len(r"\boxed{")
-        for offset, char in enumerate(text[begin:]):
-            depth += (char == "{") - (char == "}")
-            if depth == 0:
-                return _unwrapped(text[begin : begin + offset]).strip()
-    return None
-
-
-def _unwrapped(text: str) -> str:
-    while (shorter := _WRAPPER.sub(r"\1", text)) != text:
-        text = shorter
-    return text
-
-
 def clean_answer(text: str, *call_tags: str) -> str:
     r"""An answer's text for people: the `\boxed{}` inside it where there is one, without tags."""
     plain = without_tags(text, *call_tags)
@@ -148,17 +125,8 @@ def clean_answer(text: str, *call_tags: str) -> str:
 
 def _thoughts(text: str) -> tuple[list[tuple[int, int]], bool]:
     """The spans of thoughts, and whether the last one is never closed."""
-    spans: list[tuple[int, int]] = []
-    done, opened = 0, None
-    for tag in _THINK.finditer(text):
-        if not tag.group(1):
-            opened = tag.start() if opened is None else opened
-            continue
-        spans.append((done if opened is None else opened, tag.end()))
-        done, opened = tag.end(), None
-    if opened is not None:
-        spans.append((opened, len(text)))
-    return spans, opened is not None
+    spans = thoughts(text)
+    return spans, bool(spans) and not text[: spans[-1][1]].lower().endswith("</think>")
 
 
 def _between(spans: list[tuple[int, int]], length: int) -> list[tuple[int, int]]:

@@ -1,8 +1,9 @@
 """Running an evaluation: every system answers every question, in turns, and each answer is kept at once.
 
-First one question warms both models up. Where it is needed, phases I to III then judge every question (`judging`).
-Then the systems take turns at blocks of questions (`evals/race.py`), once for each concurrency. A block whose lap is
-written down without errors is done. Any other is run again, all of it, for its time is only worth something as a whole.
+Where it is needed, phases I to III first judge every question (`judging`). Then the systems take turns at blocks of
+questions (`evals/race.py`), once for each concurrency. Before each of these races the models are opened anew, and one
+question warms them up. A block whose lap is written down without errors is done. Any other is run again, all of it, for
+its time is only worth something as a whole.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager, ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from speceyes.config import FunnelSettings, Settings
+from speceyes.config import Settings
 from speceyes.errors import EngineError, ImageError
 from speceyes.evals.baselines import Models, draw, make_system
 from speceyes.evals.datasets.readers import Dataset, Item
@@ -28,11 +31,11 @@ from speceyes.evals.runs.loading import EvalRun, open_run
 from speceyes.evals.runs.marking import mark_reply, mark_text
 from speceyes.evals.runs.rows import judged_line, result_line, sample_line
 from speceyes.evals.runs.summary import summarise
+from speceyes.evals.serving import open_models
 from speceyes.evals.systems import Answering, Question, Reply, SystemName
 from speceyes.imaging.looks import look
 from speceyes.phases import fall_back, screen, speculate
 from speceyes.types import Query
-from speceyes.wiring import open_agent, open_draft
 from speceyes.wiring.funnel import find_calibration
 
 PATIENCE: Final = 20
@@ -70,10 +73,21 @@ class Step:
 
 @dataclass(slots=True)
 class Race:
-    """Blocks, and the order in which they are run."""
+    """Blocks, and the order in which they are run.
+
+    Attributes:
+        blocks: The questions, cut up.
+        steps: Who takes which block, in order. None of them is empty.
+        places: Questions under way at a time, at most.
+    """
 
     blocks: Sequence[Sequence[Item]]
-    steps: list[Step] = field(default_factory=list)
+    steps: Sequence[Step] = ()
+    places: int = 1
+
+
+Open = Callable[[int], AbstractAsyncContextManager[Models]]
+"""Opens the pair for so many questions at a time."""
 
 
 async def evaluate(
@@ -94,16 +108,14 @@ async def evaluate(
         EngineError: A server is not set up as it must be, or has failed `PATIENCE` times in a row.
     """
     calibration = find_calibration(settings)  # its faults show before anything is started
-    most = max(*options.concurrency, *options.batch, 1)
-    slots = settings.model_copy(update={"funnel": FunnelSettings(stateless=most, loops=most)})
-    async with open_draft(slots) as draft, open_agent(slots) as agent:
-        models = Models(draft, agent, calibration, settings.funnel.plan)
-        urls = {"draft": settings.draft.url, "agent": settings.agent.url}
-        return await evaluate_models(models, dataset, folder, options, progress, urls=urls)
+    urls = {"draft": settings.draft.url, "agent": settings.agent.url}
+    return await evaluate_with(
+        partial(open_models, settings, calibration), dataset, folder, options, progress, urls=urls
+    )
 
 
-async def evaluate_models(
-    models: Models,
+async def evaluate_with(
+    open_pair: Open,
     dataset: Dataset,
     folder: Path,
     options: EvalOptions,
@@ -111,10 +123,11 @@ async def evaluate_models(
     *,
     urls: Mapping[str, object] | None = None,
 ) -> EvalRun:
-    """`evaluate` with models that are open already.
+    """`evaluate` with models that are opened otherwise. They are opened anew for each race, so that nothing of one is
+    left in a cache when the next begins.
 
     Args:
-        models: The pair and the gate.
+        open_pair: Opens the pair and the gate.
         dataset: As there; so the rest.
         folder: As there.
         options: As there.
@@ -125,10 +138,20 @@ async def evaluate_models(
         ConfigError: The folder holds something else.
         EngineError: As `evaluate`.
     """
-    header = make_header(dataset, models, options, urls or {})
     items = dataset.items[: options.limit]
-    with RunKeeper(folder, header, list(map(sample_line, items))) as kept:
-        await _Evaluation(models, items, options, kept, progress or Progress()).run()
+    races = [race for race in (front_race(items, options), *main_races(items, options)) if race.steps]
+    with ExitStack() as stack:
+        evaluation: _Evaluation | None = None
+        for race in races:
+            if evaluation is not None and not evaluation.left(race):
+                continue
+            async with open_pair(race.places) as models:
+                if evaluation is None:
+                    header = make_header(dataset, models, options, urls or {})
+                    kept = stack.enter_context(RunKeeper(folder, header, list(map(sample_line, items))))
+                    evaluation = _Evaluation(items, options, kept, progress or Progress())
+                    evaluation.begin(races)
+                await evaluation.run(race, models)
         kept.finish()
         run = open_run(folder)
         kept.summary(summarise(run))
@@ -138,27 +161,32 @@ async def evaluate_models(
 class _Evaluation:
     """One stretch of running."""
 
-    def __init__(
-        self, models: Models, items: Sequence[Item], options: EvalOptions, kept: RunKeeper, progress: Progress
-    ) -> None:
+    def __init__(self, items: Sequence[Item], options: EvalOptions, kept: RunKeeper, progress: Progress) -> None:
+        self._items, self._options, self._kept, self._progress = items, options, kept, progress
         self._marking = (options.rule, kept.before.header.dataset.kind)
-        self._models, self._items, self._options, self._kept = models, items, options, kept
-        self._progress = progress
         self._failures = 0
-        self._systems: dict[tuple[str, int], Answering] = {}
         self._laps = {(lap.system, lap.concurrency, lap.block): lap for lap in kept.before.laps}
         self._judged = dict(kept.before.judged)
         self._there = Counter((row.system, row.block) for rows in kept.before.results.values() for row in rows)
 
-    async def run(self) -> None:
-        races = [front_race(self._items, self._options), main_race(self._items, self._options)]
-        left = [(race, [step for step in race.steps if not self._done(race, step)]) for race in races]
-        self._progress.begin(_stages(left))
-        if any(steps for _, steps in left):
-            await self._warm_up()
-        for race, steps in left:
-            for step in steps:
-                await self._run(step, race.blocks[step.block])
+    def begin(self, races: Sequence[Race]) -> None:
+        """Tell how much there is to do, and how much is done."""
+        self._progress.begin(_stages([(race, self.left(race)) for race in races]))
+
+    def left(self, race: Race) -> list[Step]:
+        """What is not done yet."""
+        return [step for step in race.steps if not self._done(race, step)]
+
+    async def run(self, race: Race, models: Models) -> None:
+        """Do it."""
+        steps = self.left(race)
+        if not steps:
+            return
+        self._models: Models = models
+        self._systems: dict[str, Answering] = {}
+        await self._warm_up()
+        for step in steps:
+            await self._run(step, race.blocks[step.block])
 
     async def _run(self, step: Step, block: Sequence[Item]) -> None:
         """One block of questions for one system, and its lap."""
@@ -180,12 +208,13 @@ class _Evaluation:
 
     def _system(self, step: Step) -> Answering:
         """The same one from block to block: a plan that adapts has something to learn from."""
-        key = (step.system, step.concurrency)
-        if step.system == STATELESS:
-            return Stateless(self._models)
-        if key not in self._systems:
-            self._systems[key] = make_system(SystemName(step.system), self._models, step.concurrency, self._drawn())
-        return self._systems[key]
+        if step.system not in self._systems:
+            self._systems[step.system] = (
+                Stateless(self._models)
+                if step.system == STATELESS
+                else make_system(SystemName(step.system), self._models, step.concurrency, self._drawn())
+            )
+        return self._systems[step.system]
 
     def _drawn(self) -> frozenset[str]:
         """What the random gate accepts."""
@@ -259,19 +288,25 @@ def front_race(items: Sequence[Item], options: EvalOptions) -> Race:
         return Race([])
     blocks = split(items, len(sizes), max(options.block, AT_LEAST * max(sizes)))
     steps = [Step(STATELESS, sizes[index], block) for index, block in schedule(len(sizes), len(blocks))]
-    return Race(blocks, [step for step in steps if blocks[step.block]])
+    return Race(blocks, [step for step in steps if blocks[step.block]], max(sizes))
 
 
-def main_race(items: Sequence[Item], options: EvalOptions) -> Race:
-    """All systems on all blocks, at one concurrency after another."""
+def main_races(items: Sequence[Item], options: EvalOptions) -> list[Race]:
+    """All systems on all blocks, once at each concurrency."""
     names = options.systems
     blocks = split(items, len(names), options.block)
-    steps = [
-        Step(names[index].value, concurrency, block)
+    return [
+        Race(
+            blocks,
+            [
+                Step(names[index].value, concurrency, block)
+                for index, block in schedule(len(names), len(blocks))
+                if blocks[block]
+            ],
+            concurrency,
+        )
         for concurrency in options.concurrency
-        for index, block in schedule(len(names), len(blocks))
     ]
-    return Race(blocks, [step for step in steps if blocks[step.block]])
 
 
 def _stages(left: Sequence[tuple[Race, Sequence[Step]]]) -> dict[str, tuple[int, int]]:
