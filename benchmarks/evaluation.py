@@ -7,8 +7,9 @@ Three steps for V*, HR-Bench and POPE, with the commands that anybody would use:
 runs from the first file to the last byte of the page.
 
 HR-Bench asks each question in four rows and POPE six about a picture, so these sets have a quarter and a sixth as many
-scenes as questions. The gate is the one that ships with the nano pair; its threshold was found on other scenes. If the
-run is interrupted, the same command goes on with it, and the wall time of the pipeline is then not told.
+scenes as questions. The gate is the one that ships with the nano pair; its threshold was found on other scenes. With
+`--json` the report's tables stand beside the figures, as Markdown. If the run is interrupted, the same command goes on
+with it, and the wall time of the whole is then not told.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -71,7 +73,9 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=20, help="questions after which systems take turns, at most")
     parser.add_argument("--seed", type=int, default=0, help="of the scenes")
     parser.add_argument("--out", type=Path, default=Path("out/evaluation"), help="folder for files, runs and page")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the figures here, and the report's tables beside them"
+    )
     chosen = parser.parse_args()
     if chosen.questions < max(SETS.values()):
         parser.error(f"--questions needs at least {max(SETS.values())}: POPE asks so many about a picture")
@@ -91,6 +95,7 @@ def main() -> None:
     console.print(line(record["machine"]))
     if chosen.json:
         chosen.json.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        shutil.copy(chosen.out / "report.md", chosen.json.with_suffix(".md"))
 
 
 if __name__ == "__main__":

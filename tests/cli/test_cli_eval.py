@@ -255,3 +255,5 @@ def test_the_nano_pair_and_all_systems(run: Run, tmp_path: Path) -> None:
     assert sum(turn.by == "draft" for row in rows["specreason"].values() for turn in row.turns) >= 12
     assert all(row.usage["draft"].prompt_tokens for row in rows["speceyes"].values() if "draft" in row.usage)
     assert all(evaluation.picture(sample) is not None for sample in evaluation.samples)
+    used = figures["systems"]["draft"]["tokens"]["draft"]
+    assert used["cached"] < 0.2 * used["prompt"], "it finds its questions in the cache, where another system left them"

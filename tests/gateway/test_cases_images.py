@@ -133,7 +133,9 @@ async def test_case_22_a_crop_of_a_very_large_picture_has_the_originals_detail()
     async with running(agent=zooms_to(part), settings=settings) as served:
         data = encoded(image, compress_level=1)
         reply = await served.ask(model="speceyes/agent", messages=[user(image_part(data), text_part("?"))])
-        assert reply.json()["speceyes"]["images"] == [{"size": [7680, 4320], "agent": [1316, 728], "draft": None}]
+        (told,) = reply.json()["speceyes"]["images"]
+        assert (told["size"], told["agent"], told["draft"]) == ([7680, 4320], [1316, 728], None)
+        assert (told["agent_tokens"], told["draft_tokens"]) == (47 * 26, None)
         shown, crop = map(opened, sent_images(served.agent, 1))
         seen = shown.crop(tuple(round(edge * side) for edge, side in zip(part, shown.size * 2, strict=True)))  # type: ignore[arg-type]
         assert _contrast(seen) < 60

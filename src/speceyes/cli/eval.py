@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
         cls=_EvalGroup, no_args_is_help=True, subcommand_metavar="SET [OPTIONS] | COMMAND [ARGS]...", help=_eval.__doc__
     )
     group.callback()(_eval)
-    group.command(DEFAULT)(evaluate)
+    group.command(DEFAULT, hidden=True)(evaluate)
     for name in _PARTS:
         if importlib.util.find_spec(f"speceyes.cli.{name}") is not None:
             importlib.import_module(f"speceyes.cli.{name}").register(group)
@@ -49,7 +49,10 @@ def register(app: typer.Typer) -> None:
 
 
 def _eval() -> None:
-    """Compare SpecEyes, its models alone and other systems on a data set: `speceyes eval SET -o run/`."""
+    """Compare SpecEyes, its models alone and other systems on a data set: `speceyes eval SET -o run/`.
+
+    `speceyes eval SET --help` shows the options.
+    """
 
 
 def evaluate(

@@ -38,9 +38,9 @@ def _table(title: str, first: str, *columns: str) -> Table:
 def _systems(summary: Mapping[str, Any]) -> Table:
     facts = summary["dataset"]
     title = f"{facts['asked']} questions of {visible(facts['name'])}, rule {summary['rule']}"
-    columns = ("right", "95 %", "unread", "failed", "by draft", "s/query", "times the agent", "against it, p")
+    columns = ("right", "95 %", "unread", "failed", "by draft", "s/query", "times the agent", "points against it")
     table = _table(title, "system", *columns)
-    against = {pair["second"]: pair["mcnemar_p"] for pair in summary["pairs"] if pair["first"] == "agent"}
+    against = {pair["second"]: pair["difference"] for pair in summary["pairs"] if pair["first"] == "agent"}
     for name, found in summary["systems"].items():
         right, times = found["accuracy"], found["speedup"]
         table.add_row(
@@ -52,7 +52,7 @@ def _systems(summary: Mapping[str, Any]) -> Table:
             _percent(found["acceptance"]),
             _number(found["seconds"]["mean"], 3),
             _interval(times) if name != "agent" else "1",
-            f"{against[name]:.3f}" if name in against else "",
+            _points(against[name]) if name in against else "",
         )
     return table
 
@@ -110,6 +110,14 @@ def _interval(found: Mapping[str, Any], digits: int = 2) -> str:
         return "?"
     value = f"{found['value']:.{digits}f}"
     return value if found["low"] is None else f"{value} [{found['low']:.{digits}f}, {found['high']:.{digits}f}]"
+
+
+def _points(found: Mapping[str, Any]) -> str:
+    """A difference of accuracies in points, with its interval."""
+    value, low, high = (None if found[end] is None else 100 * found[end] for end in ("value", "low", "high"))
+    if value is None:
+        return "?"
+    return f"{value:+.1f}" if low is None or high is None else f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def _percent(share: float | None) -> str:

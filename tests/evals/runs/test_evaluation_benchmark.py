@@ -24,4 +24,5 @@ def test_the_benchmark(tmp_path: Path) -> None:
     assert all(found["summary"]["complete"] for found in record["sets"].values())
     assert record["seconds"] > sum(found["seconds"]["eval"] for found in record["sets"].values()) > 0
     assert (tmp_path / "out" / "evaluation" / "report.html").stat().st_size > 10_000
+    assert "| SpecEyes |" in (tmp_path / "figures" / "new.md").read_text()
     assert "from files to page in" in done.stdout

@@ -18,7 +18,7 @@ from speceyes.evals.sweeps.grid import DEFAULT_KS, default_ks, gate_grid, parse_
 from speceyes.evals.sweeps.page import write_page
 from speceyes.evals.sweeps.report import notes, sweep_json
 from speceyes.gating import SCORES
-from speceyes.scheduling import Plan
+from speceyes.scheduling import SPECULATIVE
 
 QUICK = SweepOptions(replicates=40)
 
@@ -78,7 +78,7 @@ def test_the_json_is_strict_and_explains_its_figures(swept: Sweep) -> None:
     record = strict(swept)
     assert record["against"] == "labels"
     assert record["run"]["k"] == 20
-    assert set(record["pareto"]) == set(Plan)
+    assert set(record["pareto"]) == set(SPECULATIVE)
     point = record["best"]["paper"]
     assert set(point) - {"score", "aggregate", "k", "plan"} <= set(record["meaning"])
     curves = {(gate["score"], gate["aggregate"]): gate["curve"] for gate in record["gates"] if gate["k"] == 20}

@@ -42,10 +42,10 @@ from speceyes.agents.dialects.tags import (
     WrittenAnswer,
     WrittenCall,
     WrittenTurn,
-    boxed,
     clean_answer,
     read_turn,
 )
+from speceyes.gating.reply import boxed
 from speceyes.imaging.geometry import Coordinates
 from speceyes.imaging.resize import QWEN2_5_VL, PixelLimits
 from speceyes.imaging.view import View
