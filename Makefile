@@ -5,6 +5,8 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+# Tests mostly wait for servers, so three at a time do well on two cores; 0 runs them in one process, for a debugger.
+WORKERS ?= 3
 # `make check TESTS=no` leaves the tests out, for those who run `make test` next.
 TESTS ?= yes
 
@@ -26,7 +28,7 @@ demo: .venv/.stamp-base ## Answer questions with the nano pair; results in out/d
 	$(DEV)/speceyes demo --out out/demo
 
 test: .venv/.stamp-dev bubblewrap ## Run the tests (PYTEST_ARGS="-k gate" runs some)
-	$(DEV)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	$(DEV)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: bubblewrap
 bubblewrap:

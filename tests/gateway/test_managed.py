@@ -39,6 +39,7 @@ EXTENSION = [
     "finish",
     "usage_by_model",
     "images",
+    "plan",
     "seconds",
     "notes",
 ]

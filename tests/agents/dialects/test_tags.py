@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speceyes.agents.dialects.forms import json_call
-from speceyes.agents.dialects.tags import MAX_CALLS, boxed, clean_answer, read_turn, without_tags
+from speceyes.agents.dialects.tags import MAX_CALLS, clean_answer, read_turn, without_tags
+from speceyes.gating.reply import boxed
 
 
 @pytest.mark.parametrize(
