@@ -71,7 +71,8 @@ async def test_an_accepted_draft_is_the_answer() -> None:
         told = body["speceyes"]
         assert list(told) == EXTENSION, "and no trace, which was not asked for"
         assert (told["route"], told["reason"], told["threshold"], told["finish"]) == ("draft", "accepted", 6.0, None)
-        assert told["images"] == [{"size": [600, 400], "agent": [588, 392], "draft": [608, 384]}]
+        shown = {"size": [600, 400], "agent": [588, 392], "draft": [608, 384]}
+        assert told["images"] == [{**shown, "agent_tokens": 21 * 14, "draft_tokens": 19 * 12}]
         headers = {name: reply.headers[f"x-speceyes-{name}"] for name in ("route", "reason", "score", "threshold")}
         assert headers == {name: str(told[name]) for name in headers}
         assert reply.headers["x-speceyes-request-id"] == told["request_id"]
