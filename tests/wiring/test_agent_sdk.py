@@ -391,8 +391,7 @@ class TestSettingUp:
             ({"api_key": "a b"}, "API key"),
             ({"sandbox": "jail"}, "there is no sandbox 'jail'"),
         ],
-        ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
-        ids=str,
+        ids=lambda value: "-".join(value) if isinstance(value, dict) else value,
     )
     def test_what_cannot_work_is_said_at_once(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(ConfigError, match=message):
