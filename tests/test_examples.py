@@ -141,7 +141,7 @@ class TestExamples:
         """Its scenes are made by its command, its questions are about them, and its program runs."""
         text = (ROOT / "README.md").read_text()
         assert SERVED in text
-        (make,) = re.findall(r"^    speceyes (data make .*)$", text, re.MULTILINE)
+        (make,) = re.findall(r"^    speceyes (data make scenes .*)$", text, re.MULTILINE)
         run(tmp_path, "-c", "from speceyes.cli.main import main; main()", *make.split())
         asked = set(re.findall(r'speceyes ask (scenes/\S+) "(.*?)"', text))
         assert asked

@@ -68,8 +68,9 @@ def test_faults_are_listed_and_the_command_fails(run: Run, tmp_path: Path) -> No
     (tmp_path / "set" / "images" / "0001.jpg").unlink()
     checked = run("data", "check", tmp_path / "set")
     assert checked.exit_code == 2
-    assert checked.stdout.count("its image is missing") == 6
-    assert checked.stdout.count("its picture is damaged") == 1
+    said = " ".join(checked.stdout.split())  # lines are broken where the folder's name is long
+    assert said.count("its image is missing") == 6
+    assert said.count("its picture is damaged") == 1
     assert "6 questions read, 1 pictures looked at: 7 faults" in checked.stdout
 
 
