@@ -134,7 +134,7 @@ class Funnel:
         """Phases I to III as the plan has them. What fails on the way is a reason to ask the agent."""
         if by is Route.DRAFT:
             return replace(await self._speculate(query, log), reason=Reason.FORCED_DRAFT)
-        if asked is None:
+        if asked is None and not log.agent_views:  # a hedge has them already
             log.agent_views = await look(query.images, self.agent.dialect.limits)
         if (reason := self._no_speculation(query, by)) is not None:
             return Verdict(reason)

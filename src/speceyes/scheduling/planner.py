@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from speceyes.scheduling.estimates import Outcome, Traffic
-from speceyes.scheduling.plan import SAME_DECISIONS, Cost, Plan, expected_cost
+from speceyes.scheduling.plan import SAME_DECISIONS, Chances, Cost, Plan, Times, expected_cost
 
 TRIED = 8.0
 """Queries of a kind that are speculated on before speculation can be turned off for it: one refusal proves nothing."""
@@ -100,8 +100,7 @@ class Auto:
         if known is None:
             probe = turn % self._probe_every == 0
             return Choice(Plan.OFF if probe else Plan.PAPER, "what the agent takes is not known yet")
-        costs = {plan: expected_cost(plan, *known) for plan in (*self._plans, Plan.OFF)}
-        best = min(self._plans, key=lambda plan: costs[plan].price(load))
+        costs, best = self._compared(*known, load)
         alone, price = costs[Plan.OFF].price(load), costs[best].price(load)
         off = price > alone * (1.0 - self._gain if kind in self._off else 1.0)
         off &= self.traffic.judged(kind) >= TRIED
@@ -125,8 +124,8 @@ class Auto:
             if known is None:
                 continue
             times, chances = known
-            costs = {plan: expected_cost(plan, times, chances) for plan in (*self._plans, Plan.OFF)}
-            chosen = Plan.OFF if kind in self._off else min(self._plans, key=lambda plan: costs[plan].price(load))
+            costs, best = self._compared(times, chances, load)
+            chosen = Plan.OFF if kind in self._off else best
             rows.append(
                 {
                     "kind": str(kind),
@@ -140,6 +139,11 @@ class Auto:
                 }
             )
         return {"plan": "auto", "load": round(load, 3), "kinds": rows}
+
+    def _compared(self, times: Times, chances: Chances, load: float) -> tuple[dict[Plan, Cost], Plan]:
+        """What each plan is expected to cost, and the cheapest that speculates."""
+        costs = {plan: expected_cost(plan, times, chances) for plan in (*self._plans, Plan.OFF)}
+        return costs, min(self._plans, key=lambda plan: costs[plan].price(load))
 
 
 def planner_of(name: str) -> Planner:
