@@ -29,7 +29,7 @@ def report(summary: Mapping[str, Any], folder: Path) -> RenderableType:
 
 def _table(title: str, first: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    table.add_column(first)
+    table.add_column(first, no_wrap=True, min_width=12)  # a narrow terminal may cut figures, but no names
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     return table
