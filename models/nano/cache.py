@@ -51,20 +51,27 @@ class Scenes:
         return len(self.scenes)
 
 
-def crop_window(rng: random.Random, sign: Sign) -> Window:
-    """What the zoom tool shows for the agent's box around a sign.
-
-    The tool adds its margin (`NANO_ZOOM_CONTEXT`), and in each direction one place in seven is taken for its neighbour,
-    as the agent's own will be: so the sign also stands at the crop's edge here, and is learned to be read there.
-    """
+def framed(sign: Sign, shift: tuple[float, float] = (0.0, 0.0)) -> Window:
+    """What the zoom tool shows for the agent's box around a sign: the tool adds its margin (`NANO_ZOOM_CONTEXT`)."""
     scale = SIDE / LOOK
     left, top, right, _ = (v * scale for v in look_box(sign))
     side = (right - left) * (1 + 2 * NANO_ZOOM_CONTEXT)
-    centre = ((right - left) / 2 + v for v in (left, top))
-    shift = SIDE / PLACES
-    at = (c + rng.choice((-shift, shift)) * (rng.random() < 1 / 7) - side / 2 for c in centre)
-    left, top = (min(max(float(round(v)), 0.0), SIDE - side) for v in at)
+    corner = (v + s + (right - left - side) / 2 for v, s in zip((left, top), shift, strict=True))
+    left, top = (min(max(float(round(v)), 0.0), SIDE - side) for v in corner)
     return left, top, left + side, top + side
+
+
+def crop_window(rng: random.Random, sign: Sign) -> Window:
+    """As `framed`, but in each direction one place in seven is taken for its neighbour.
+
+    The agent's own will be so at times: here the sign also stands at the crop's edge, and is learned to be read there.
+    """
+    step = SIDE / PLACES
+    return framed(sign, (_slip(rng, step), _slip(rng, step)))
+
+
+def _slip(rng: random.Random, step: float) -> float:
+    return rng.choice((-step, step)) * (rng.random() < 1 / 7)
 
 
 def render(split: str, count: int, folder: Path, workers: int = 2) -> Scenes:

@@ -1,6 +1,6 @@
 """Measure the pair on held-out scenes, greedy, through llama.cpp, as it is served.
 
-    python models/nano/evaluate.py [--folder DIR] [--split test] [--count 400] [--json FILE]
+    python models/nano/evaluate.py [--folder DIR] [--split test] [--count 400] [--dialect deepeyes] [--json FILE]
 
 Prints accuracy of the draft and of the agent in its loop by question kind and size of the sign asked about, the box's
 overlap with its target, and how well screening and the gate's score rank. Needs no torch.
@@ -23,7 +23,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from speceyes.agents.dialects.deepeyes import DeepEyes
+from speceyes.config import AgentSettings
+from speceyes.config.sandbox import SandboxSettings
 from speceyes.engines.client import ChatClient
 from speceyes.engines.embedded import EmbeddedServer
 from speceyes.engines.nano import NANO_CONTEXT, NANO_LIMITS, NANO_ZOOM_CONTEXT, nano_files
@@ -37,6 +38,8 @@ from speceyes.imaging.geometry import Box
 from speceyes.imaging.looks import look
 from speceyes.phases import AgentModel, DraftModel, fall_back, screen, speculate
 from speceyes.types import AgentRun, Draft, Query, Screening
+from speceyes.wiring.code import code_tools
+from speceyes.wiring.funnel import make_agent_dialect
 
 SPLITS = {"calibration": CALIBRATION, "test": TEST}
 """First scene seeds of what may be measured."""
@@ -106,15 +109,17 @@ async def ask(split: str, i: int, draft: DraftModel, agent: AgentModel) -> Outco
     return Outcome(scene, question, screening, drafted, await fall_back(query, views, agent))
 
 
-async def measure(folder: Path | None, split: str, count: int) -> list[Outcome]:
+async def measure(folder: Path | None, split: str, count: int, dialect_name: str = "deepeyes") -> list[Outcome]:
     files = nano_files(folder)
+    chosen = AgentSettings(dialect=dialect_name)
+    code = await code_tools(make_agent_dialect(chosen), SandboxSettings(provider="auto"))
     options = {"parallel": SLOTS, "context": NANO_CONTEXT, "limits": NANO_LIMITS}
     with (
         EmbeddedServer(files.draft, files.draft_mmproj, alias="nano-draft", **options) as small,
         EmbeddedServer(files.agent, files.agent_mmproj, alias="nano-agent", **options) as large,
     ):
         async with ChatClient(small.url, small.model) as a, ChatClient(large.url, large.model) as b:
-            dialect = DeepEyes(limits=NANO_LIMITS, zoom_context=NANO_ZOOM_CONTEXT, zoom_notes=False)
+            dialect = make_agent_dialect(chosen, NANO_LIMITS, code)
             draft, agent = DraftModel(a, NANO_LIMITS), AgentModel(b, dialect)
             gate = asyncio.Semaphore(SLOTS)
             with Progress(console=Console(stderr=True)) as progress:
@@ -202,17 +207,19 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="the GGUF files; by default those that are shipped")
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--dialect", default="deepeyes", help="the agent's: deepeyes, or thyme in a sandbox")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    outcomes = asyncio.run(measure(options.folder, options.split, options.count))
+    outcomes = asyncio.run(measure(options.folder, options.split, options.count, options.dialect))
     result = summary(outcomes)
     show(result)
     print(f"{options.count} questions in {time.monotonic() - began:.0f} s")
     if options.json:
-        options.json.write_text(json.dumps({"split": options.split, "count": options.count, **result}, indent=2) + "\n")
+        asked = {"split": options.split, "count": options.count, "dialect": options.dialect}
+        options.json.write_text(json.dumps(asked | result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

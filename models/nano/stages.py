@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
@@ -17,7 +19,9 @@ import trainer
 from architecture import Special, build
 from cache import Scenes
 from language import Reply, reply_loss
+from manners import ZOOMING, Manner
 from packing import Encoder, Packed, pack
+from runs import agent_branches
 from text import Branch, Piece
 from torch import Tensor, nn
 from vision import CONCEPTS, Labels, Reader, concept_vectors
@@ -64,24 +68,25 @@ def grow(draft: nn.Module, special: Special, layers: int = AGENT_LAYERS) -> nn.M
     return agent
 
 
-def sampler(
-    name: str,
-    encode: Encoder,
-    trunk_text: str,
-    scenes: Scenes,
-    labels: Labels,
-    branches: Callable[[random.Random, Scenes, int], list[Branch]],
-    batch: int,
-) -> Draw:
-    """Batches by step number, the next one packed in a thread while the current one trains."""
-    trunk = encode([Piece(trunk_text)])
+@dataclass(frozen=True)
+class Lesson:
+    """What one batch is made of: a trunk, and the branches that grow from it for a scene of this number."""
+
+    trunk: str
+    branches: Callable[[random.Random, Scenes, int], list[Branch]]
+
+
+def sampler(name: str, encode: Encoder, lessons: Sequence[Lesson], scenes: Scenes, labels: Labels, batch: int) -> Draw:
+    """Batches by step number, the lessons in turn, the next one packed in a thread while the current one trains."""
+    trunks = [encode([Piece(lesson.trunk)]) for lesson in lessons]
     pool = ThreadPoolExecutor(1)
     ahead: dict[int, Future[tuple[Packed, Tensor, tuple[Tensor, ...]]]] = {}
 
     def make(step: int) -> tuple[Packed, Tensor, tuple[Tensor, ...]]:
         rng = random.Random(f"{name}-{step}-{replicas.rank()}")
         chosen = [rng.randrange(len(scenes)) for _ in range(batch // replicas.count())]
-        packed = pack(encode, trunk, [branches(rng, scenes, i) for i in chosen])
+        turn = step % len(lessons)
+        packed = pack(encode, trunks[turn], [lessons[turn].branches(rng, scenes, i) for i in chosen])
         at = (np.array([chosen[s] for s, _ in packed.views]), np.array([v for _, v in packed.views]))
         return packed, torch.from_numpy(scenes.views[at]), labels.at(at)
 
@@ -91,6 +96,11 @@ def sampler(
         return now.result()
 
     return draw
+
+
+def agent_lessons(*manners: Manner) -> list[Lesson]:
+    """Screening and runs in these manners, in turn."""
+    return [Lesson(manner.trunk(), partial(agent_branches, manner)) for manner in manners]
 
 
 def train_reply(
@@ -129,7 +139,7 @@ def train_reply(
         steps=steps,
         folder=folder,
         evaluate=evaluate,
-        evaluate_every=250,
+        evaluate_every=200,
     )
 
 
@@ -158,15 +168,15 @@ def draft_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int
 
 
 @torch.no_grad()
-def agent_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int = 96) -> str:
+def agent_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, manner: Manner = ZOOMING, count: int = 96) -> str:
     """Screening, box digits, and whole closing turns without a wrong token, each token given those before it.
 
     The answer in its tags only repeats the thought, so it is the closing turn as a whole that shows what was learned.
     """
-    trunk, reply, rng = encode([Piece(text.agent_trunk())]), Reply(model), random.Random(6)
+    trunk, reply, rng = encode([Piece(manner.trunk())]), Reply(model), random.Random(6)
     found: dict[str, list[float]] = defaultdict(list)
     for low in range(0, count, 16):
-        batch = [text.agent_branches(rng, scenes, low + s) for s in range(16)]
+        batch = [agent_branches(manner, rng, scenes, low + s) for s in range(16)]
         packed = pack(encode, trunk, batch)
         views = torch.from_numpy(np.stack([scenes.views[low + s, v] for s, v in packed.views]))
         predicted = reply(packed, views)[0].argmax(-1)

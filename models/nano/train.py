@@ -18,10 +18,12 @@ import architecture
 import cache
 import export
 import replicas
+import runs
 import stages
 import text
 import tokenizer as nano_tokenizer
 import vision
+from manners import CODING, ZOOMING
 from packing import Encoder
 from tokenizers import Tokenizer
 from torch import nn
@@ -43,7 +45,7 @@ def main() -> None:
     cache.render("train", options.scenes, options.work / "scenes", options.replicas)
     held_out = cache.render("validation", 512, options.work / "scenes", options.replicas)
     if not (options.work / "tokenizer.json").exists():
-        nano_tokenizer.train(text.corpus(held_out)).save(str(options.work / "tokenizer.json"))
+        nano_tokenizer.train(runs.corpus(held_out)).save(str(options.work / "tokenizer.json"))
     replicas.launch(make, options.replicas, options.work, options.out, options.scenes)
     print(f"done in {(time.monotonic() - began) / 60:.0f} minutes; now: python evaluate.py", flush=True)
 
@@ -60,22 +62,16 @@ def make(work: Path, out: Path, count: int) -> None:
     reader = vision.run(draft.model.visual, scenes, held_out, labels, work, STEPS["vision"])
 
     stages.plant_words(draft, encode)
-    draw = stages.sampler(
-        "draft",
-        encode,
-        text.draft_trunk(),
-        scenes,
-        labels,
-        lambda rng, s, i: text.draft_branches(rng, s.scenes[i]),
-        BATCH["draft"],
-    )
+    lesson = stages.Lesson(text.draft_trunk(), lambda rng, s, i: text.draft_branches(rng, s.scenes[i]))
+    draw = stages.sampler("draft", encode, [lesson], scenes, labels, BATCH["draft"])
     check = lambda: stages.draft_accuracy(draft, encode, held_out)  # noqa: E731
     stages.train_reply("draft", draft, reader, draw, STEPS["draft"], work, check)
 
     agent, encode = stages.grow(draft, special), Encoder(tokenizer, short_weight=0.5, digit_weight=2.0)
     reader = copy.deepcopy(reader)
     reader.tower = agent.model.visual
-    draw = stages.sampler("agent", encode, text.agent_trunk(), scenes, labels, text.agent_branches, BATCH["agent"])
+    lessons = stages.agent_lessons(ZOOMING, ZOOMING, CODING)
+    draw = stages.sampler("agent", encode, lessons, scenes, labels, BATCH["agent"])
     check_agent = lambda: stages.agent_accuracy(agent, encode, held_out)  # noqa: E731
     stages.train_reply("agent", agent, reader, draw, STEPS["agent"], work, check_agent, rate=7e-4)
 

@@ -7,13 +7,17 @@ import random
 import cache
 import numpy as np
 import pytest
+import runs
 import text
 import torch
 from hugging_face import HuggingFaceModel
 from language import Reply
+from manners import CODING, ZOOMING, Manner
 from packing import Encoder, Packed, pack
 from text import Branch, Piece
 from tokenizers import Tokenizer
+
+from speceyes.evals.datasets.questions import ask_position
 
 pytestmark = pytest.mark.slow
 
@@ -56,17 +60,20 @@ def check(model: HuggingFaceModel, trunk_text: str, batch: list[list[Branch]], s
         torch.testing.assert_close(found, expected, atol=TOLERANCE, rtol=1e-5)
 
 
-def test_agent_runs_with_several_crops(hf_agent: HuggingFaceModel, scenes: cache.Scenes, rng: random.Random) -> None:
-    batch = [text.agent_branches(rng, scenes, i) for i in range(len(scenes))]
-    batch[0].append(two_crops(scenes, rng))
-    check(hf_agent, text.agent_trunk(), batch, scenes)
+@pytest.mark.parametrize("manner", [ZOOMING, CODING], ids=["zooming", "coding"])
+def test_agent_runs_with_several_crops(
+    hf_agent: HuggingFaceModel, scenes: cache.Scenes, rng: random.Random, manner: Manner
+) -> None:
+    batch = [runs.agent_branches(manner, rng, scenes, i) for i in range(len(scenes))]
+    batch[0].append(two_crops(scenes, rng, manner))
+    check(hf_agent, manner.trunk(), batch, scenes)
 
 
-def two_crops(scenes: cache.Scenes, rng: random.Random) -> Branch:
+def two_crops(scenes: cache.Scenes, rng: random.Random, manner: Manner = ZOOMING) -> Branch:
     """A run that looks closer at both signs of a question."""
     scene = scenes.scenes[0]
     first, second = (scene.signs[i] for i in scenes.targets[0])
-    return text.agent_run(text.ask_position(rng, first, second), scene, {first.color: 1, second.color: 2})
+    return runs.agent_run(manner, ask_position(rng, first, second), scene, {first.color: 1, second.color: 2})
 
 
 def test_drafts(hf_draft: HuggingFaceModel, scenes: cache.Scenes, rng: random.Random) -> None:
@@ -79,9 +86,9 @@ def test_padding_and_other_branches_do_not_leak_in(
 ) -> None:
     """A branch alone, and the same among others, larger and smaller, of its own scene and of another."""
     encode = encoder(hf_agent)
-    trunk = encode([Piece(text.agent_trunk())])
+    trunk = encode([Piece(ZOOMING.trunk())])
     chosen = two_crops(scenes, rng)
-    crowd = [[chosen, *text.agent_branches(rng, scenes, 0)], text.agent_branches(rng, scenes, 1)]
+    crowd = [[chosen, *runs.agent_branches(ZOOMING, rng, scenes, 0)], runs.agent_branches(ZOOMING, rng, scenes, 1)]
     found = []
     for batch in ([[chosen]], crowd):
         packed = pack(encode, trunk, batch)

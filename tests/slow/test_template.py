@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from itertools import groupby
 
 import pytest
 import text
 from hugging_face import HuggingFaceModel
+from manners import CODING, ZOOMING, Manner, screening
+from runs import agent_run
 from text import Branch
 
-from speceyes.agents.dialects.deepeyes import DeepEyes
+from speceyes.agents.dialects import DeepEyes, Dialect, Thyme
 from speceyes.agents.loop import Generate, agent_loop
+from speceyes.config.sandbox import SandboxSettings
 from speceyes.engines.client import OnDelta
 from speceyes.engines.nano import NANO_LIMITS, NANO_ZOOM_CONTEXT
 from speceyes.evals.datasets.samples import Sample
@@ -20,12 +22,13 @@ from speceyes.evals.datasets.scenes import COLORS
 from speceyes.evals.matching import is_right
 from speceyes.imaging.view import View
 from speceyes.phases import DraftModel, speculate
+from speceyes.sandbox import choose_provider
+from speceyes.tools.python import PythonTool
 from speceyes.types import AgentRun, ChatRequest, Completion, Finish, Query
 
 pytestmark = pytest.mark.slow
 
 END = "<|im_end|>"
-DIALECT = DeepEyes(limits=NANO_LIMITS, zoom_context=NANO_ZOOM_CONTEXT, zoom_notes=False)
 
 
 def turns(branch: Branch) -> list[tuple[bool, str]]:
@@ -60,17 +63,32 @@ async def test_the_draft(hf_draft: HuggingFaceModel, samples: list[Sample], firs
         assert hf_draft.prompt(engine.request.messages) == expected
 
 
-def test_screening(hf_agent: HuggingFaceModel, samples: list[Sample], first_looks: list[View]) -> None:
+@pytest.fixture(params=["zooming", "coding"])
+async def spoken(request: pytest.FixtureRequest) -> tuple[Dialect, Manner]:
+    """A dialect of the product, and how the agent was taught to speak it."""
+    if request.param == "zooming":
+        return DeepEyes(limits=NANO_LIMITS, zoom_context=NANO_ZOOM_CONTEXT, zoom_notes=False), ZOOMING
+    provider = await choose_provider(SandboxSettings(provider="auto"))
+    assert provider is not None
+    return Thyme(limits=NANO_LIMITS, toolbox=[PythonTool(provider)]), CODING
+
+
+async def test_screening(
+    hf_agent: HuggingFaceModel, spoken: tuple[Dialect, Manner], samples: list[Sample], first_looks: list[View]
+) -> None:
+    dialect, manner = spoken
     for sample, view in zip(samples, first_looks, strict=True):
         query = Query(sample.question, (sample.image,))
-        messages = DIALECT.opening_messages(query, [view], screening=True)
-        expected = trained(text.agent_trunk(), text.screening(sample.asked, sample.scene), 0)
-        assert hf_agent.prompt(messages, DIALECT.tools) == expected
+        messages = dialect.opening_messages(query, [view], screening=True)
+        expected = trained(manner.trunk(), screening(manner, sample.asked, sample.scene), 0)
+        assert hf_agent.prompt(messages, dialect.tools) == expected
 
 
-def drive(sample: Sample, view: View, replies: Sequence[str]) -> tuple[list[ChatRequest], AgentRun]:
+async def drive(
+    dialect: Dialect, sample: Sample, view: View, replies: Sequence[str]
+) -> tuple[list[ChatRequest], AgentRun]:
     """A run of the product's loop and tools in which the agent says this."""
-    steps = agent_loop(Query(sample.question, (sample.image,)), DIALECT, views=[view])
+    steps = agent_loop(Query(sample.question, (sample.image,)), dialect, views=[view])
     requests: list[ChatRequest] = []
     step = next(steps)
     try:
@@ -79,26 +97,31 @@ def drive(sample: Sample, view: View, replies: Sequence[str]) -> tuple[list[Chat
                 requests.append(step.request)
                 step = steps.send(Completion(replies[len(requests) - 1], "stop"))
             else:
-                tool = DIALECT.toolbox[step.call.name]
-                step = steps.send(asyncio.run(tool.run(step.call.arguments, step.context)))
+                step = steps.send(await dialect.toolbox[step.call.name].run(step.call.arguments, step.context))
     except StopIteration as finished:
         return requests, finished.value
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["stop string removed", "stop string kept"])
-def test_whole_agent_runs(
-    hf_agent: HuggingFaceModel, samples: list[Sample], first_looks: list[View], kept: bool
+async def test_whole_agent_runs(
+    hf_agent: HuggingFaceModel,
+    spoken: tuple[Dialect, Manner],
+    samples: list[Sample],
+    first_looks: list[View],
+    kept: bool,
 ) -> None:
     """The loop, told what the model was taught to write, asks for each turn with the text that came before it."""
+    dialect, manner = spoken
     depths = set()
     for sample, view in zip(samples, first_looks, strict=True):
-        branch = text.agent_run(sample.asked, sample.scene, dict.fromkeys(COLORS, 1))
+        branch = agent_run(manner, sample.asked, sample.scene, dict.fromkeys(COLORS, 1))
         replies = [said.removesuffix(END) for learn, said in turns(branch) if learn]
         if not kept:
-            replies = [reply.removesuffix("</tool_call>").removesuffix("</answer>") for reply in replies]
-        requests, run = drive(sample, view, replies)
+            for stop in dialect.stop:
+                replies = [reply.removesuffix(stop) for reply in replies]
+        requests, run = await drive(dialect, sample, view, replies)
         sent = [hf_agent.prompt(request.messages, request.tools) for request in requests]
-        assert sent == [trained(text.agent_trunk(), branch, turn) for turn in range(len(replies))]
+        assert sent == [trained(manner.trunk(), branch, turn) for turn in range(len(replies))]
         assert run.finish is Finish.ANSWERED
         assert is_right(run.text, sample.gold, sample.options)
         depths.add(run.depth)

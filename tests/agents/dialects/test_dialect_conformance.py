@@ -25,6 +25,7 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in DIALECTS),
     ("thyme", {"result_form": "assistant"}),
     ("native", {"result_form": "tool"}),
+    ("deepeyes-native", {"result_form": "user"}),
     ("qwen3vl-native", {"result_form": "tool"}),
     ("native", {"coordinates": Coordinates.RESIZED, "limits": QWEN3_VL}),
     ("deepeyes", {"coordinates": Coordinates.ORIGINAL, "zoom_context": 0.2}),

@@ -43,6 +43,7 @@ async def zoomed(dialect: Any, arguments: dict[str, Any], *more: View, images: i
     ("name", "coordinates", "limits", "turns", "tools", "stop"),
     [
         ("deepeyes", "resized", (28, 4 * 28**2, 16384 * 28**2), 6, 1, "</tool_call>"),
+        ("deepeyes-native", "resized", (28, 4 * 28**2, 16384 * 28**2), 6, 1, None),
         ("deepeyesv2", "original", (28, 4 * 28**2, 16384 * 28**2), 10, 0, "</code>"),
         ("thyme", "original", (28, 3_136, 12_845_056), 5, 0, "</code>"),
         ("qwen3vl", "per_mille", (32, 4 * 32**2, 16384 * 32**2), 20, 1, "</tool_call>"),
@@ -399,7 +400,7 @@ def test_of_two_native_calls_the_history_keeps_the_one_that_ran() -> None:
 
 def test_a_call_that_the_server_left_in_the_text_is_read_there() -> None:
     text = f'<tool_call>{{"name": "image_zoom_in_tool", "arguments": {CLEAN}}}</tool_call>'
-    for name in ("native", "qwen3vl-native"):
+    for name in ("native", "qwen3vl-native", "deepeyes-native"):
         dialect = make_dialect(name)
         assert isinstance(dialect.parse(said(text)), Call)
         assert dialect.assistant_messages(said(text)) == ({"role": "assistant", "content": text},)

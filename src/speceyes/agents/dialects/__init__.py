@@ -16,7 +16,7 @@ from speceyes.agents.dialects.base import (
     Prompts,
     opening_messages,
 )
-from speceyes.agents.dialects.deepeyes import DeepEyes
+from speceyes.agents.dialects.deepeyes import DeepEyes, DeepEyesNative
 from speceyes.agents.dialects.deepeyesv2 import DeepEyesV2
 from speceyes.agents.dialects.minio3 import MiniO3
 from speceyes.agents.dialects.native import Native
@@ -30,6 +30,7 @@ __all__ = [
     "Action",
     "Call",
     "DeepEyes",
+    "DeepEyesNative",
     "DeepEyesV2",
     "Dialect",
     "Final",
@@ -49,7 +50,7 @@ __all__ = [
 
 DIALECTS: dict[str, Callable[..., Dialect]] = {
     family.name: family
-    for family in (DeepEyes, DeepEyesV2, Thyme, Qwen3VL, Qwen3VLNative, MiniO3, PixelReasoner, Native)
+    for family in (DeepEyes, DeepEyesNative, DeepEyesV2, Thyme, Qwen3VL, Qwen3VLNative, MiniO3, PixelReasoner, Native)
 }
 """Dialects by name. Add your own under a new name."""
 

@@ -89,10 +89,11 @@ class NativeCalls(Zooming):
             return super().assistant_messages(completion)
         call, arguments = called
         function = {"name": call.name, "arguments": arguments}
+        said = raw_text(Completion(completion.text, completion.finish_reason))
         return (
             {
                 "role": "assistant",
-                "content": raw_text(Completion(completion.text, completion.finish_reason)),
+                "content": said.rstrip(),  # the template writes the line break before the call itself
                 "tool_calls": [{"id": call.id, "type": "function", "function": function}],
             },
         )
@@ -109,8 +110,9 @@ class NativeCalls(Zooming):
         words = "\n".join(filter(None, (said, occasion.fill(self.prompts.result))))
         behind = [*pictures, text_part(self.prompts.retry if failed else occasion.fill(self.prompts.reminder))]
         if self.result_form == "tool":
-            return (_answer(called[0], [text_part(words), *behind]),)
-        return (_answer(called[0], words), {"role": "user", "content": behind})
+            return (_answer(called[0], [*([text_part(words)] if words else []), *behind]),)
+        # servers refuse an empty tool message
+        return (_answer(called[0], words or PROMPTS.result), {"role": "user", "content": behind})
 
     def notice_messages(self, text: str, occasion: Occasion = ALONE) -> tuple[Message, ...]:
         called = occasion.completion and self._called(occasion.completion)
