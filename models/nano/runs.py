@@ -53,7 +53,7 @@ def _turn(manner: Manner, thought: str, sign: Sign) -> Branch:
 def _conclude(question: SceneQuestion, because: str, stress: float = CLOSING) -> Branch:
     answer = question.answer
     return _stressed(
-        f"<think>{because} So the answer is {answer}.</think>\n<answer>{answer}</answer><|im_end|>", stress
+        f"<think>{because} So the answer is* {answer}*.</think>\n<answer>*{answer}*</answer><|im_end|>", stress
     )
 
 
@@ -91,13 +91,13 @@ def agent_run(manner: Manner, question: SceneQuestion, scene: Scene, views: dict
         branch.append(manner.observation(views[signs[0].color]))
         because = f"The {signs[0].color} sign is a {signs[0].shape} and shows the digit* {signs[0].digit}*."
         if question.kind is Kind.EXISTENCE:
-            because = _compared(question.asked_shape, signs[0].shape)
+            because = _compared(signs[0].color, question.asked_shape, signs[0].shape)
     return [*branch, *_conclude(question, because)]
 
 
-def _compared(asked: str, seen: str) -> str:
+def _compared(color: str, asked: str, seen: str) -> str:
     """The shape that is seen, then the one that was asked for, and at once whether they are the same."""
-    return f"It is a* {seen}*. A* {asked}*:* {'yes' if asked == seen else 'no'}*."
+    return f"The {color} sign is a* {seen}*. A* {asked}*:* {'yes' if asked == seen else 'no'}*."
 
 
 def _compare(rng: random.Random) -> Branch:
@@ -108,8 +108,9 @@ def _compare(rng: random.Random) -> Branch:
     """
     asked = rng.choice(SHAPES)
     seen = asked if rng.random() < 0.5 else rng.choice([shape for shape in SHAPES if shape != asked])
-    about = f"<think>The question is about a {rng.choice([*COLORS])} {asked}. "
-    said = _stressed(_compared(asked, seen), COMPARING)
+    color = rng.choice([*COLORS])
+    about = f"<think>The question is about a {color} {asked}. "
+    said = _stressed(_compared(color, asked, seen), COMPARING)
     given = about + "".join(piece.text for piece in said[:-2])
     return [Piece(f"<|im_end|>\n<|im_start|>assistant\n{given}"), *said[-2:]]
 
