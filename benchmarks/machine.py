@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,16 @@ def line(found: dict[str, Any]) -> str:
     """The machine in one line, for the screen."""
     packages = ", ".join(f"{name} {number}" for name, number in found["packages"].items())
     return "{cpu}, {cores} cores, load {load_before} before; Python {python}, ".format(**found) + packages
+
+
+def peak_mb() -> float:
+    """Peak resident memory of this process so far, in MB of 10^6 bytes."""
+    status = Path("/proc/self/status")
+    if status.exists():  # `getrusage` would count what the parent had when it started this process
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return round(int(line.split()[1]) * 1024 / 1e6, 1)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)
 
 
 def _cpu() -> str:

@@ -174,7 +174,8 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 async def measure(traffic: str, clients: int, part: int, arms_wanted: Sequence[str], seed: int, bars: Progress) -> Any:
     """One traffic at one concurrency, on servers of its own."""
-    settings = load_settings(overrides={"funnel.stateless": clients, "funnel.loops": clients})
+    caches = {f"{role}.prompt_cache_mib": 0 for role in ("draft", "agent")}  # no arm lives on what another has asked
+    settings = load_settings(overrides={"funnel.stateless": clients, "funnel.loops": clients, **caches})
     async with open_funnel(settings) as funnel:
 
         def planned(planner: Planner) -> Funnel:

@@ -17,7 +17,6 @@ import base64
 import io
 import json
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -68,11 +67,11 @@ def write_table(path: Path, size: int, pictures: int = 4) -> int:
 
 def read_table(path: Path, pictures: int) -> dict[str, Any]:
     """Open it and unpack pictures at random. The figures are those of this process."""
-    before = peak_mb()
+    before = machine.peak_mb()
     begun = time.perf_counter()
     dataset = open_dataset(str(path))
     opened = time.perf_counter() - begun
-    peak_open = peak_mb()
+    peak_open = machine.peak_mb()
     chosen = random.Random(0).sample(range(len(dataset.items)), min(pictures, len(dataset.items)))
     begun = time.perf_counter()
     pixels = 0
@@ -88,19 +87,9 @@ def read_table(path: Path, pictures: int) -> dict[str, Any]:
         "seconds_a_picture": round((time.perf_counter() - begun) / len(chosen), 3),
         "peak_mb_before": before,
         "peak_mb_opened": peak_open,
-        "peak_mb": peak_mb(),
+        "peak_mb": machine.peak_mb(),
         "digest": dataset.digest,
     }
-
-
-def peak_mb() -> float:
-    """Peak resident memory of this process so far, in MB of 10^6 bytes."""
-    status = Path("/proc/self/status")
-    if status.exists():  # `getrusage` would count what the parent had when it started this process
-        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return round(int(line.split()[1]) * 1024 / 1e6, 1)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)
 
 
 def main() -> None:

@@ -40,7 +40,11 @@ def _served(serve: Callable[[], EmbeddedServer]) -> Iterator[EmbeddedServer]:
         yield server
 
 
-ATTACKED = ("tests/sandbox/", "tests/tools/test_python_tool.py", "tests/cli/test_sandbox_command.py")
+ATTACKED = (
+    "tests/sandbox/",
+    "tests/tools/test_python_tool.py",
+    "tests/cli/test_sandbox_command.py",
+)
 """Tests that run code in a real sandbox."""
 
 

@@ -8,7 +8,6 @@ the agent's loop runs for 1 - beta * alpha of the queries.
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +20,19 @@ from speceyes.imaging.looks import look
 from speceyes.logbook import Logbook
 from speceyes.phases import AgentModel, DraftModel, fall_back, gate, gate_screening, screen, speculate
 from speceyes.phases.gate import check_calibration
-from speceyes.scheduling import Fixed, Plan, Planner, Slots, deadline, end, first_refusal, kind_of
+from speceyes.scheduling import (
+    AdaptiveLimit,
+    Fixed,
+    MeteredEngine,
+    Plan,
+    Planner,
+    RunTimes,
+    Slots,
+    deadline,
+    end,
+    first_refusal,
+    in_order,
+)
 from speceyes.types import Answer, ChatRequest, Query, Reason, Route, Trace, Verdict
 
 AHEAD = 32
@@ -40,7 +51,7 @@ class Funnel:
         agent: The agent of phases I and IV.
         calibration: The gate's threshold and what it was made for.
         stateless: How many queries may be in phases I to III at a time.
-        loops: How many agent loops may run at a time.
+        loops: How many agent loops may run at a time; or an adaptive limit, which finds out how many get most done.
         listen: Is told of everything that happens, as it happens.
         deadline_s: Seconds that one query may take, waiting included. None: no limit.
         retries: Retries that all calls of one query together may make. None: as many as their clients do.
@@ -62,7 +73,7 @@ class Funnel:
         calibration: Calibration,
         *,
         stateless: int = 8,
-        loops: int = 8,
+        loops: int | AdaptiveLimit = 8,
         listen: Listener = ignore,
         deadline_s: float | None = None,
         retries: int | None = None,
@@ -74,7 +85,7 @@ class Funnel:
         self.draft, self.agent, self.calibration = draft, agent, calibration
         self.listen = listen
         self.stateless, self.loops = Slots(stateless), Slots(loops)
-        self.planner = planner or Fixed()
+        self.planner, self.run_times = planner or Fixed(), RunTimes()
         self.deadline_s, self.retries, self.strict = deadline_s, retries, strict
         self.stand_in = None if stand_in_threshold is None else _stand_in(calibration, stand_in_threshold)
 
@@ -95,18 +106,17 @@ class Funnel:
             EngineError: The agent was needed, and its server failed; or a server is not set up as it must be.
             DeadlineExceeded: The time was up.
         """
-        log = self._open_book(query, listen)
-        limit_s = self.deadline_s if deadline_s is None else deadline_s
+        log = self._open_book(query, listen, by, deadline_s)
         with log.broken_off_told(), self._learning_from(log):
-            async with deadline(limit_s, log.story):
-                if log.choice.plan is Plan.HEDGED and by is None:
+            async with deadline(log.limit_s, log.story):
+                if log.plan is Plan.HEDGED:
                     verdict = await self._hedge(query, log)  # I to IV
                 else:
-                    async with self.stateless:
+                    async with self.stateless.place(log.claim()):
                         verdict = await self._decide(query, log, by)  # I to III
                     log.tell(Decided(query.id, verdict))
                     if not verdict.accepted:
-                        await self._fall_back(query, log)  # IV
+                        await self._fall_back(query, log, verdict.reason)  # IV
         return log.answer(verdict)
 
     async def decide(
@@ -123,9 +133,9 @@ class Funnel:
         Returns:
             The draft's answer where it is accepted, else what has been found out, for whoever asks the agent now.
         """
-        log = self._open_book(query, listen)
+        log = self._open_book(query, listen, by)
         with log.broken_off_told(), self._learning_from(log):
-            async with deadline(self.deadline_s, log.story), self.stateless:
+            async with deadline(log.limit_s, log.story), self.stateless.place(log.claim()):
                 verdict = await self._decide(query, log, by, asked)
         log.tell(Decided(query.id, verdict))
         return log.answer(verdict) if verdict.accepted else log.trace(verdict)
@@ -138,8 +148,8 @@ class Funnel:
             log.agent_views = await look(query.images, self.agent.dialect.limits)
         if (reason := self._no_speculation(query, by)) is not None:
             return Verdict(reason)
-        match log.choice.plan:
-            case Plan.OFF:
+        match log.plan:
+            case Plan.OFF | None:
                 return Verdict(Reason.SPECULATION_OFF)
             case Plan.PAPER:
                 refused = await self._screened(query, log, asked)  # I
@@ -176,11 +186,13 @@ class Funnel:
         log.gated = gate(log.draft, stand_in or self.calibration)  # the one of this moment: see `use`
         return log.gated
 
-    async def _fall_back(self, query: Query, log: Logbook) -> None:
-        """Phase IV."""
-        async with self.loops:
+    async def _fall_back(self, query: Query, log: Logbook, why: Reason | None = None) -> None:
+        """Phase IV, for a reason; None: before there is one."""
+        async with self.loops.place(log.claim(self.run_times.expected(log.kind, why))) as place:
+            agent = replace(log.agent_model, engine=MeteredEngine(log.agent_model.engine, place))
             with log.phase("fall_back"):
-                log.run = await fall_back(query, log.agent_views, log.agent_model, watch=log.turn, say=log.said)
+                log.run = await fall_back(query, log.agent_views, agent, watch=log.turn, say=log.said)
+        self.run_times.add(log.kind, why, log.run.seconds)
 
     async def _hedge(self, query: Query, log: Logbook) -> Verdict:
         """Phase IV beside I to III. An accepted draft ends it; where the agent is done first, its answer counts.
@@ -206,7 +218,7 @@ class Funnel:
             await end(agent, front)
 
     async def _front(self, query: Query, log: Logbook) -> Verdict:
-        async with self.stateless:
+        async with self.stateless.place(log.claim()):
             return await self._decide(query, log, None)
 
     async def _without_screening(self, query: Query, log: Logbook, error: EngineError) -> Verdict:
@@ -240,19 +252,27 @@ class Funnel:
             self.stand_in = _stand_in(calibration, max(least, calibration.threshold or least))
         self.calibration = calibration
 
-    def _open_book(self, query: Query, listen: Listener) -> Logbook:
+    def _open_book(self, query: Query, listen: Listener, by: By, deadline_s: float | None = None) -> Logbook:
+        """With a plan, unless it is settled who answers."""
+
         def tell(event: Event) -> None:
             self.listen(event)
             listen(event)
 
-        choice = self.planner.choose(_kind(query), self.loops.load)
-        return Logbook(query, self.draft, self.agent, tell, choice=choice, retries=self.retries, strict=self.strict)
+        limit_s = self.deadline_s if deadline_s is None else deadline_s
+        log = Logbook(
+            query, self.draft, self.agent, tell, choice=None, limit_s=limit_s, retries=self.retries, strict=self.strict
+        )
+        if by is None:
+            log.choice = self.planner.choose(log.kind, self.loops.load)
+        return log
 
     @contextmanager
     def _learning_from(self, log: Logbook) -> Iterator[None]:
-        """Tell the planner what a query has shown, unless it failed."""
+        """Tell the planner what a query has shown, unless it failed or had no plan."""
         yield
-        self.planner.learn(_kind(log.query), log.outcome(self.calibration))
+        if log.choice is not None:
+            self.planner.learn(log.kind, log.outcome(self.calibration))
 
     async def answer_by(
         self, route: Route, query: Query, *, listen: Listener = ignore, deadline_s: float | None = None
@@ -284,33 +304,12 @@ class Funnel:
             return_exceptions: Put an error in the place of its query's answer. Without it the first error ends the
                 others and is raised.
         """
-        numbered = enumerate(queries)
-        found: dict[int, Answer | SpecEyesError] = {}
-
-        async def work() -> None:
-            for i, query in numbered:
-                try:
-                    found[i] = await self.answer(query)
-                except SpecEyesError as error:
-                    if not return_exceptions:
-                        raise
-                    found[i] = _without_locals(error)
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self.stateless.capacity + self.loops.capacity + AHEAD):
-                    group.create_task(work())
-        except ExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        return [found[i] for i in range(len(found))]
+        at_once = self.stateless.most + self.loops.most + AHEAD
+        return await in_order(self.answer, queries, at_once=at_once, keep_errors=return_exceptions)
 
     def answer_sync(self, query: Query) -> Answer:
         """`answer` for scripts without an event loop."""
         return asyncio.run(self.answer(query))
-
-
-def _kind(query: Query) -> str:
-    return kind_of([image.size for image in query.images], query.question)
 
 
 def _stand_in(calibration: Calibration, threshold: float) -> Calibration | None:
@@ -329,14 +328,3 @@ def _stand_in(calibration: Calibration, threshold: float) -> Calibration | None:
         aggregate=calibration.aggregate,
         notes="while the agent is down",
     )
-
-
-def _without_locals(error: SpecEyesError) -> SpecEyesError:
-    """An error to keep: its traceback still says where, but no longer holds on to the query's pictures."""
-    if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next  # the first frame is the worker's, and still in use
-    link: BaseException | None = error
-    while link is not None:
-        traceback.clear_frames(link.__traceback__)
-        link = link.__cause__ or link.__context__
-    return error

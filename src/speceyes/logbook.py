@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from itertools import starmap, zip_longest
 from typing import Literal
 
@@ -17,7 +18,7 @@ from speceyes.events import Answered, Cancelled, Failed, Listener, PhaseEnded, T
 from speceyes.gating import Calibration
 from speceyes.imaging.view import View
 from speceyes.phases import AgentModel, DraftModel, gate_screening
-from speceyes.scheduling import Choice, Outcome, Plan
+from speceyes.scheduling import Choice, Claim, Outcome, Plan, kind_of
 from speceyes.types import (
     AgentRun,
     Answer,
@@ -43,6 +44,8 @@ class Logbook:
         draft: The draft model.
         agent: The agent.
         tell: Hears what happens.
+        choice: The plan that was made for it. None: none was, for who answers is forced.
+        limit_s: Seconds that it may take. None: no limit.
         retries: Retries that all calls together may make. None: as many as their clients do.
         strict: Raise errors of the set-up, instead of noting them.
 
@@ -60,12 +63,14 @@ class Logbook:
         agent: AgentModel,
         tell: Listener,
         *,
+        choice: Choice | None = _PAPER,
+        limit_s: float | None = None,
         retries: int | None = None,
-        choice: Choice = _PAPER,
         strict: bool = True,
     ) -> None:
         self.query = query
         self.choice = choice
+        self.limit_s = limit_s
         self.tell = tell
         self._attempts = Attempts(retries)
         self.draft_model = replace(draft, engine=CountedEngine(draft.engine, self._attempts))
@@ -83,6 +88,21 @@ class Logbook:
         self._broken_off: set[str] = set()
         self._held: list[TextStreamed] | None = None
         self._notes: list[str] = []
+
+    @property
+    def plan(self) -> Plan | None:
+        """In which order the phases run. None: none was chosen."""
+        return None if self.choice is None else self.choice.plan
+
+    @cached_property
+    def kind(self) -> str:
+        """What queries it is like."""
+        return kind_of([image.size for image in self.query.images], self.query.question)
+
+    def claim(self, expected_s: float | None = None) -> Claim:
+        """What it stands in line with, for work that is expected to take so long."""
+        left_s = None if self.limit_s is None else self.limit_s - (time.monotonic() - self._began)
+        return Claim(self.query.priority, expected_s, left_s)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -146,7 +166,7 @@ class Logbook:
 
     def outcome(self, calibration: Calibration) -> Outcome:
         """What the query has shown, for those who plan the next one."""
-        plan, seconds = self.choice.plan, self._seconds
+        plan, seconds = self.plan, self._seconds
         let = None if self.screening is None else gate_screening(self.screening, calibration) is None
         passed = None if self.gated is None else self.gated.accepted
         agent = seconds.get("fall_back") if self.run is not None else None
@@ -184,8 +204,8 @@ class Logbook:
             notes=(*self._notes, *self._other_names(), *(self.run.notes if self.run else ())),
             attempts=dict(self._attempts.made),
             images=self._sizes(),
-            plan=self.choice.plan.value,
-            plan_why=self.choice.why,
+            plan=self.choice.plan.value if self.choice else "",
+            plan_why=self.choice.why if self.choice else "",
         )
 
     @contextmanager

@@ -85,6 +85,9 @@ class ChatRequest:
     """Further fields of the request body (`tool_choice`, `id_slot`, `allowed_token_ids`, ...)."""
     max_attempts: int | None = None
     """Attempts that this call may take, the first one included. None: as many as its client makes. Not sent."""
+    affinity: object | None = field(default=None, compare=False, repr=False)
+    """Calls that name the same object go on from each other's prompt: a server with slots works on them in one, and
+    keeps it for them as long as the object lives. Not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class Completion:
         reasoning: Text that the server separated out as reasoning.
         tool_calls: Native tool calls, if the server parses them.
         model: The model name that the server reported.
+        overloads: Attempts that the server refused as too much (429, 503) before this one.
     """
 
     text: str
@@ -112,6 +116,7 @@ class Completion:
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     model: str = ""
+    overloads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +162,7 @@ class Query:
         system: The user's own system prompt; it reaches both models.
         id: A name for traces and records.
         sampling: How the agent samples, and where the answer ends.
+        priority: Of those that wait, the query with the lowest is next. Equal ones are served so that all wait little.
     """
 
     question: str
@@ -164,6 +170,7 @@ class Query:
     system: str | None = None
     id: str = ""
     sampling: Sampling = Sampling()
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +325,7 @@ class Trace:
     """Requests sent by model name: retries, and calls that failed, included."""
     images: tuple[ImageSizes, ...] = ()
     plan: str = ""
-    """In which order the phases ran: the value of a `scheduling.Plan`."""
+    """In which order the phases ran: the value of a `scheduling.Plan`. Empty where who answers was forced."""
     plan_why: str = ""
     """Why in this one; empty where it was not chosen for the query."""
 

@@ -108,6 +108,7 @@ ALL_WELL = {
     Feature.TWO_IMAGES: "yes",
     Feature.TOOL_IMAGES: "yes",
     Feature.PREFIX_CACHE: "yes",
+    Feature.SLOTS: "unknown",
     Feature.STOP: "yes",
     Feature.STOP_INCLUDED: "yes",
     Feature.CANCEL: "unknown",

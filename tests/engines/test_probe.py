@@ -210,11 +210,12 @@ async def test_embedded_server(which: str, request: pytest.FixtureRequest) -> No
     found = outcomes(result)
     # Whether a less likely token is ever sampled is up to the weights.
     assert found.pop(Feature.SAMPLED_FIRST) in ("no", "unknown")
-    expected = ALL_WELL | {Feature.CANCEL: "yes", Feature.STOP_INCLUDED: "no"}
+    expected = ALL_WELL | {Feature.CANCEL: "yes", Feature.STOP_INCLUDED: "no", Feature.SLOTS: "yes"}
     del expected[Feature.SAMPLED_FIRST]
     if which == "nano_draft_server":  # it says one word, too little to stop in
         for feature in (Feature.STOP, Feature.STOP_INCLUDED):
             assert found.pop(feature) in (expected.pop(feature), "unknown")
     assert found == expected
+    assert result[Feature.SLOTS].number == server.parallel
     assert result.usable_k == 64
     assert result.warnings(64) == []

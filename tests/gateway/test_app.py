@@ -174,6 +174,7 @@ async def test_the_plan_can_be_asked_for() -> None:
         assert told["plan"] == "paper"
         found = (await served.http.get(f"{served.url}/plan")).json()
         assert found["plan"] == "auto"
+        assert found["loops"] == {"limit": "fixed", "capacity": 8, "most": 8, "held": 0, "waiting": 0}
         metrics = (await served.http.get(f"{served.url.removesuffix('/v1')}/metrics")).text
         assert 'speceyes_plans_total{plan="paper"} 1.0' in metrics
 

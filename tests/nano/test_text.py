@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from speceyes.agents.dialects.base import Call, Final
 from speceyes.agents.dialects.deepeyes import PROMPTS, DeepEyes
+from speceyes.agents.dialects.thyme import Thyme
 from speceyes.engines.nano import NANO_LIMITS, NANO_ZOOM_CONTEXT
 from speceyes.evals.datasets import seeds
 from speceyes.evals.datasets.samples import Sample, make_samples
@@ -18,12 +20,16 @@ from speceyes.evals.datasets.scenes import COLORS, SIDE
 from speceyes.evals.matching import is_right
 from speceyes.imaging.geometry import Box, crop_region
 from speceyes.phases.speculate import PROMPT
+from speceyes.sandbox import Bubblewrap
+from speceyes.tools import PythonTool
 from speceyes.types import Completion
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "models" / "nano"))
 
 import cache
 import grid
+import manners
+import runs
 import text
 
 DIALECT = DeepEyes(limits=NANO_LIMITS)
@@ -32,18 +38,18 @@ SAMPLES = make_samples(20, 9)
 
 def test_the_words_are_those_of_the_product() -> None:
     """Who changes one of them must train again, or give the nano pair prompts of its own."""
-    assert (
-        PROMPTS.system,
-        PROMPTS.act,
-        PROMPTS.screen,
-        PROMPTS.reminder,
-    ) == (text.SYSTEM, text.ACT, text.SCREEN, text.REMINDER)
+    assert (PROMPTS.system, PROMPTS.act, PROMPTS.screen, PROMPTS.reminder) == (
+        "You answer questions about images. A tool can show you a part of an image up close.",
+        "Think in <think> tags. Call the tool for what is too small to read. Then answer in <answer> tags.",
+        "Would a closer look with the tool help here? Reply yes or no.",
+        "Here is the closer look. Think, then call the tool again or answer in <answer> tags.",
+    )
     assert text.DRAFT == PROMPT
 
 
 def test_the_tool_is_that_of_the_product_with_its_keys_in_order() -> None:
     (schema,) = DIALECT.tools
-    assert json.dumps(text.TOOL) == json.dumps(schema)
+    assert json.dumps(manners.TOOL) == json.dumps(schema)
 
 
 def test_a_look_has_the_size_that_the_product_serves() -> None:
@@ -67,7 +73,7 @@ def test_what_the_draft_learns_to_write_is_a_right_answer() -> None:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
 def test_what_the_agent_learns_to_write_the_dialect_reads(sample: Sample) -> None:
-    branch = text.agent_run(sample.asked, sample.scene, dict.fromkeys(COLORS, 1))
+    branch = runs.agent_run(manners.ZOOMING, sample.asked, sample.scene, dict.fromkeys(COLORS, 1))
     learned = "".join(piece.text for piece in branch if piece.learn)
     *calls, answer = [DIALECT.parse(Completion(turn, "stop")) for turn in learned.split("<|im_end|>") if turn]
     assert isinstance(answer, Final)
@@ -83,6 +89,28 @@ def test_what_the_agent_learns_to_write_the_dialect_reads(sample: Sample) -> Non
     assert len(boxes) == len(sample.boxes)
     for named, sign in zip(boxes, sample.boxes, strict=True):
         assert named.contains(Box(*sign)), "boxes are in pixels of the first look, and hold the whole sign"
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
+def test_so_does_the_dialect_in_which_it_writes_code(sample: Sample) -> None:
+    """Its code opens the image by the path that the prompt names, and cuts what the zoom tool would show."""
+    dialect = Thyme(limits=NANO_LIMITS, toolbox=[PythonTool(Bubblewrap())])
+    branch = runs.agent_run(manners.CODING, sample.asked, sample.scene, dict.fromkeys(COLORS, 1))
+    learned = "".join(piece.text for piece in branch if piece.learn)
+    *calls, answer = [dialect.parse(Completion(turn, "stop")) for turn in learned.split("<|im_end|>") if turn]
+    assert isinstance(answer, Final)
+    assert is_right(answer.text, sample.gold, sample.options)
+    boxes = []
+    for call in calls:
+        assert isinstance(call, Call)
+        code = call.arguments["code"]
+        compile(code, "code", "exec")
+        (edges,) = re.findall(r"crop\(\(([0-9, ]+)\)\)", code)
+        boxes.append(Box(*(float(edge) for edge in edges.split(", "))))
+    assert len(boxes) == len(sample.boxes)
+    for cut, sign in zip(boxes, sample.boxes, strict=True):
+        assert Box(0, 0, SIDE, SIDE).contains(cut)
+        assert cut.contains(Box(*sign))
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)

@@ -99,7 +99,12 @@ def agent_loop(
     if views is None:
         views = [render(image, None, dialect.limits, image_index=index) for index, image in enumerate(query.images)]
     run = _Run(query, dialect, budget or default_budget(dialect), clock, list(views), watch)
-    run.sampling = {"temperature": temperature, "seed": seed, "extra": {**dialect.extra, **(extra or {})}}
+    run.sampling = {
+        "temperature": temperature,
+        "seed": seed,
+        "extra": {**dialect.extra, **(extra or {})},
+        "affinity": views[0] if views else None,  # as screening
+    }
     while (limit := run.exhausted()) is None:
         try:
             completion = yield from _generate(run.request(run.turn_tokens()))

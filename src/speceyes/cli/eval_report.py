@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -35,26 +35,57 @@ def _table(title: str, first: str, *columns: str) -> Table:
     return table
 
 
-def _systems(summary: Mapping[str, Any]) -> Table:
+class _Fitting:
+    """A table that does without some of its columns where the terminal is too narrow: cut figures are no figures.
+
+    Args:
+        title: Its title.
+        first: Heading of the first column, which holds the rows' names.
+        rows: For each name the cells by heading.
+        spared: Headings in the order in which they are left out.
+    """
+
+    def __init__(self, title: str, first: str, rows: Mapping[str, Mapping[str, str]], spared: Sequence[str]) -> None:
+        self._title, self._first, self._rows, self._spared = title, first, rows, spared
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        gone: list[str] = []
+        table = self._without(gone)
+        for heading in self._spared:
+            if console.measure(table, options=options.update(max_width=10_000)).maximum <= options.max_width:
+                break
+            gone.append(heading)
+            table = self._without(gone)
+        yield table
+        if gone:
+            yield Text(f"no room for: {', '.join(gone)}; a wider terminal shows them, --json has them", "dim")
+
+    def _without(self, gone: Sequence[str]) -> Table:
+        headings = [heading for heading in next(iter(self._rows.values()), {}) if heading not in gone]
+        table = _table(self._title, self._first, *headings)
+        for name, cells in self._rows.items():
+            table.add_row(name, *(cells[heading] for heading in headings))
+        return table
+
+
+def _systems(summary: Mapping[str, Any]) -> RenderableType:
     facts = summary["dataset"]
     title = f"{facts['asked']} questions of {visible(facts['name'])}, rule {summary['rule']}"
-    columns = ("right", "95 %", "unread", "failed", "by draft", "s/query", "times the agent", "points against it")
-    table = _table(title, "system", *columns)
     against = {pair["second"]: pair["difference"] for pair in summary["pairs"] if pair["first"] == "agent"}
+    rows = {}
     for name, found in summary["systems"].items():
         right, times = found["accuracy"], found["speedup"]
-        table.add_row(
-            name,
-            _percent(right["value"]),
-            "?" if right["low"] is None else f"{100 * right['low']:.0f} to {100 * right['high']:.0f}",
-            str(found["unparsed"]),
-            str(found["errors"]),
-            _percent(found["acceptance"]),
-            _number(found["seconds"]["mean"], 3),
-            _interval(times) if name != "agent" else "1",
-            _points(against[name]) if name in against else "",
-        )
-    return table
+        rows[name] = {
+            "right": _percent(right["value"]),
+            "95 %": "?" if right["low"] is None else f"{100 * right['low']:.0f} to {100 * right['high']:.0f}",
+            "unread": str(found["unparsed"]),
+            "failed": str(found["errors"]),
+            "by draft": _percent(found["acceptance"]),
+            "s/query": _number(found["seconds"]["mean"], 3),
+            "times the agent": _interval(times) if name != "agent" else "1",
+            "points against it": _points(against[name]) if name in against else "",
+        }
+    return _Fitting(title, "system", rows, ("unread", "by draft", "failed", "95 %", "points against it", "s/query"))
 
 
 def _law(summary: Mapping[str, Any]) -> str | None:

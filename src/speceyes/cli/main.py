@@ -28,6 +28,7 @@ COMMANDS = (
     "data",
     "record",
     "sweep",
+    "plan",
     "calibrate",
     "eval",
     "report",

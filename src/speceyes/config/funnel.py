@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from speceyes.config.section import Count, Seconds, Section
+
+
+def _number_or_auto(given: object, check: ValidatorFunctionWrapHandler) -> object:
+    """One message for both, instead of one for each."""
+    try:
+        return check(given)
+    except ValidationError:
+        raise ValueError('it should be a whole number of at least 1, or "auto"') from None
+
+
+Loops = Annotated[Count | Literal["auto"], WrapValidator(_number_or_auto)]
 
 
 class FunnelSettings(Section):
@@ -17,8 +28,11 @@ class FunnelSettings(Section):
     but `no-screen` accept the same drafts; that one accepts more, which no calibration has promised for."""
     stateless: Count = 8
     """Queries in phases I to III."""
-    loops: Count = 8
-    """Agent loops."""
+    loops: Loops = 8
+    """Agent loops at a time. `auto` finds out how many get most done: more as long as that pays, fewer where the server
+    is only made to wait or says that it is too much."""
+    max_loops: Count = 64
+    """Most agent loops at a time where `loops` is `auto`."""
     deadline_s: Seconds | None = None
     """Seconds that one query may take, waiting included. None: no limit but those of its calls."""
     retries: Annotated[int, Field(ge=0)] | None = 4

@@ -71,6 +71,9 @@ class EngineSettings(Section):
     what it was trained for if that is less; 4096 for the nano models."""
     threads: Count | None = None
     """Processor threads of a model in this process. None: as many as help on this machine."""
+    slots: Count | None = None
+    """Slots of a llama.cpp server at `url` that nobody but this process asks: each query keeps one for all its calls,
+    and finds its picture there. `speceyes probe` tells how many it has. None: the server chooses for each call."""
     prompt_cache_mib: Annotated[int, Field(ge=0)] | None = None
     """Memory that a model in this process keeps prompts in which were pushed out of their slot. None: 64 MiB."""
 
@@ -106,6 +109,8 @@ class EngineSettings(Section):
         ):
             names = ", ".join(f"`{name}`" for name in sorted(local))
             raise ValueError(f"{names} are for a model in this process; the server at `url` has its own settings")
+        if self.url is None and self.slots is not None:
+            raise ValueError("`slots` are those of the server at `url`; a model in this process has `parallel` of them")
         return self
 
 

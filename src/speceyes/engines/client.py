@@ -22,12 +22,14 @@ import httpx
 
 from speceyes.engines import failures
 from speceyes.engines.assembly import Assembly, read_json
+from speceyes.engines.slot_leases import SlotLeases
 from speceyes.engines.sse import DONE, EventStream
 from speceyes.engines.trace_context import upstream_headers
 from speceyes.engines.wire import api_base, is_loopback, request_content
 from speceyes.errors import (
     ConfigError,
     EngineError,
+    EngineOverloaded,
     EngineProtocolError,
     EngineTimeout,
 )
@@ -58,11 +60,15 @@ class Engine(Protocol):
 
 @dataclass(slots=True)
 class Progress:
-    """How far a call has come: which attempt of how many runs, and whether the server generates in it."""
+    """How far a call has come: which attempt of how many runs, and whether the server generates in it.
+
+    `overloads` are the attempts before it that the server refused as too much.
+    """
 
     most: int
     attempt: int = 1
     started: bool = False
+    overloads: int = 0
 
 
 class ChatClient:
@@ -80,6 +86,8 @@ class ChatClient:
         name: What messages call this engine; the model's name by default.
         backoff_s: The pause before the first retry, in seconds. It doubles each time, and up to
             half of it is taken off at random.
+        leases: Slots of a llama.cpp server that gets its calls from here alone; each call goes to one of them. None:
+            the server chooses.
 
     Attributes:
         url: The base of the API, `/v1` included.
@@ -101,6 +109,7 @@ class ChatClient:
         max_connections: int = 64,
         name: str = "",
         backoff_s: float = 0.25,
+        leases: SlotLeases | None = None,
     ) -> None:
         if api_key and not re.fullmatch(r"[!-~]+", api_key):
             raise ConfigError("the API key holds characters that no HTTP header can carry (a space, a line end?)")
@@ -110,6 +119,7 @@ class ChatClient:
         self.timeout_s = timeout_s
         self.retries = retries
         self.backoff_s = backoff_s
+        self._leases = leases
         self._api_key = api_key
         self._timeout = httpx.Timeout(None, connect=connect_timeout_s)
         self._limits = httpx.Limits(max_connections=max_connections, max_keepalive_connections=max_connections)
@@ -136,9 +146,8 @@ class ChatClient:
             EngineError: The subclass says what went wrong; `failures.LogprobLimit` where K is above the
                 server's limit.
         """
-        content = request_content(request, self.model)
         # Not a closure: the frames of an error that is kept would hold on to it, and it to the listener.
-        once = partial(self._complete_once, request, content, on_delta)
+        once = partial(self._complete_once, request, on_delta)
         return await self._retrying(once, request.max_attempts)
 
     async def models(self) -> list[str]:
@@ -178,6 +187,7 @@ class ChatClient:
                         wait = self._pause(error, progress)
                         if wait is None or time.monotonic() + wait >= deadline:
                             raise
+                        progress.overloads += isinstance(error, EngineOverloaded)
                     await asyncio.sleep(wait)
                     progress.attempt += 1
         except TimeoutError as error:
@@ -198,15 +208,17 @@ class ChatClient:
             return min(backoff, MAX_WAIT_S)
         return max(backoff, error.retry_after) if error.retry_after <= MAX_WAIT_S else None
 
-    async def _complete_once(
-        self, request: ChatRequest, content: bytes, on_delta: OnDelta | None, progress: Progress
-    ) -> Completion:
-        completion = await self._exchange(request, content, on_delta, progress)
-        return replace(completion, usage=replace(completion.usage, calls=progress.attempt))
+    async def _complete_once(self, request: ChatRequest, on_delta: OnDelta | None, progress: Progress) -> Completion:
+        if self._leases is None:
+            completion = await self._exchange(request, on_delta, progress)
+        else:
+            async with self._leases.place(request) as placed:
+                completion = await self._exchange(placed, on_delta, progress)
+        usage = replace(completion.usage, calls=progress.attempt)
+        return replace(completion, usage=usage, overloads=progress.overloads)
 
-    async def _exchange(
-        self, request: ChatRequest, content: bytes, on_delta: OnDelta | None, progress: Progress
-    ) -> Completion:
+    async def _exchange(self, request: ChatRequest, on_delta: OnDelta | None, progress: Progress) -> Completion:
+        content = request_content(request, self.model)
         where = self._place(progress)
         asked = request.top_logprobs + 1 if request.top_logprobs else 0
         begin = time.perf_counter()

@@ -40,7 +40,6 @@ PROMPT_CACHE_MIB = 64
 """Memory for prompts that were pushed out of their slot. llama.cpp's own default takes 8 GiB."""
 
 _ALWAYS: dict[str, Any] = {
-    "force_pure_content_parser": True,  # no tool calls and no thoughts taken out of the text, no grammar
     "reasoning_format": "COMMON_REASONING_FORMAT_NONE",
     "use_jinja": True,  # the model's own chat template
     "warmup": True,
@@ -82,6 +81,8 @@ class EmbeddedServer:
         cache_ram_mib: Memory for prompts that were pushed out of their slot, in MiB.
         exact: 32-bit keys and values and plain attention. Without it memory halves, and log-probs move by
             about 1e-2.
+        parse_calls: Take tool calls out of the text and return them as such, as the chat template writes them. Without
+            it the text comes back as the model wrote it.
         start_timeout_s: How long the server may take to be ready once the weights are loaded.
 
     Attributes:
@@ -107,6 +108,7 @@ class EmbeddedServer:
         alias: str | None = None,
         cache_ram_mib: int = PROMPT_CACHE_MIB,
         exact: bool = True,
+        parse_calls: bool = False,
         start_timeout_s: float = 30.0,
     ) -> None:
         _check_positive(parallel=parallel, context=context, threads=1 if threads is None else threads)
@@ -127,6 +129,7 @@ class EmbeddedServer:
             "cpuparams.n_threads": threads or default_threads(),
             "cpuparams_batch.n_threads": threads or default_threads(),
             "cache_ram_mib": cache_ram_mib,
+            "force_pure_content_parser": not parse_calls,
         }
         holder = [llamacpp.start(settings)]
         self.url: str = holder[0].listening_address

@@ -36,6 +36,8 @@ class Feature(StrEnum):
     """So does a picture in a message of the role `tool`."""
     PREFIX_CACHE = "prefix_cache"
     """The same system prompt and image before another question are not computed again."""
+    SLOTS = "slots"
+    """It is a llama.cpp with slots. The finding's number is how many it has."""
     STOP = "stop"
     """Stop strings end the reply."""
     STOP_INCLUDED = "stop_included"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import httpx
 
@@ -33,16 +33,19 @@ async def forward(client: ChatClient, content: bytes) -> AsyncIterator[httpx.Res
             the reply's `body`.
     """
     where = client._where
+    visit = nullcontext() if client._leases is None else client._leases.visited()
+    address = f"{client.url}/chat/completions"
     try:
-        async with client._connections().stream(
-            "POST", f"{client.url}/chat/completions", content=content, headers=client._headers()
-        ) as response:
-            if response.status_code != 200:
-                body = await response.aread()
-                error = failures.from_response(where, response.status_code, response.headers, body)
-                error.body = body.replace(client._api_key.encode(), b"***") if client._api_key else body
-                raise error
-            yield response
+        with visit:
+            async with client._connections().stream(
+                "POST", address, content=content, headers=client._headers()
+            ) as response:
+                if response.status_code != 200:
+                    body = await response.aread()
+                    error = failures.from_response(where, response.status_code, response.headers, body)
+                    error.body = body.replace(client._api_key.encode(), b"***") if client._api_key else body
+                    raise error
+                yield response
     except httpx.HTTPError as error:
         raise failures.from_transport(where, error) from error
     except EngineError as error:  # also one that the reply's reader has found in it

@@ -100,15 +100,18 @@ def nano_agent(
     context: int = NANO_CONTEXT,
     threads: int | None = None,
     prompt_cache_mib: int = PROMPT_CACHE_MIB,
+    parse_calls: bool = False,
 ) -> EmbeddedServer:
     """Serve the nano agent model from this process, as `nano-agent`.
+
+    `parse_calls` as for `EmbeddedServer`.
 
     Raises:
         ConfigError: As `nano_files` and `EmbeddedServer`.
         EngineError: As `EmbeddedServer`.
     """
     files = nano_files()
-    return _serve(files.agent, files.agent_mmproj, AGENT, parallel, context, threads, prompt_cache_mib)
+    return _serve(files.agent, files.agent_mmproj, AGENT, parallel, context, threads, prompt_cache_mib, parse_calls)
 
 
 def _serve(
@@ -119,6 +122,7 @@ def _serve(
     context: int,
     threads: int | None,
     prompt_cache_mib: int,
+    parse_calls: bool = False,
 ) -> EmbeddedServer:
     return EmbeddedServer(
         model,
@@ -129,6 +133,7 @@ def _serve(
         threads=threads or min(NANO_THREADS, default_threads()),
         alias=alias,
         cache_ram_mib=prompt_cache_mib,
+        parse_calls=parse_calls,
     )
 
 

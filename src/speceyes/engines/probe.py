@@ -2,7 +2,7 @@
 
     models, chat                            is there a model of that name, and does it answer?
     logprobs ... token_identity             what the gate reads           (probe_logprobs)
-    images ... prefix_cache                 what the agent shows          (probe_vision)
+    images ... slots                        what the agent shows          (probe_vision)
     stop ... tools_rendered                 what the loop relies on       (probe_control)
 
 A check never aborts the others, and says `unknown` rather than guess.
@@ -28,7 +28,7 @@ from speceyes.engines.probe_logprobs import (
     sentinels,
     token_identity,
 )
-from speceyes.engines.probe_vision import images, prefix_cache, tool_images, two_images
+from speceyes.engines.probe_vision import images, prefix_cache, slots, tool_images, two_images
 from speceyes.engines.probe_warnings import warnings
 from speceyes.errors import EngineError, EngineProtocolError, EngineRefused
 
@@ -139,6 +139,7 @@ _CHECKS: dict[Feature, Callable[[Asker], Awaitable[Finding]]] = {
     Feature.TWO_IMAGES: two_images,
     Feature.TOOL_IMAGES: tool_images,
     Feature.PREFIX_CACHE: prefix_cache,
+    Feature.SLOTS: slots,
     Feature.STOP: stop,
     Feature.STOP_INCLUDED: stop_included,
     Feature.CANCEL: cancel,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import secrets
 from functools import cache
 from typing import Any
@@ -77,6 +78,18 @@ async def prefix_cache(asker: Asker) -> Finding:
     if cached > text_only:
         return yes(feature, share, cached)
     return no(feature, share + (", the picture not among them" if cached else ""), cached)
+
+
+async def slots(asker: Asker) -> Finding:
+    """How many slots has a llama.cpp?"""
+    page = await asker.page("/props")
+    try:
+        count = json.loads(page or "")["total_slots"]
+    except (ValueError, TypeError, KeyError):
+        count = None
+    if not isinstance(count, int) or count < 1:
+        return unknown(Feature.SLOTS, "the server tells of none")
+    return yes(Feature.SLOTS, f"{count}; where nobody else asks the server, set `slots` to it", count)
 
 
 def _grown(feature: Feature, shown: int | None, plain: int | None) -> Finding:

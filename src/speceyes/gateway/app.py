@@ -85,10 +85,10 @@ def _add_audit(app: FastAPI, gateway: Gateway) -> None:
 
 
 def _add_plan(app: FastAPI, gateway: Gateway) -> None:
-    @app.get("/v1/plan", summary="In which order the phases run, and why")
+    @app.get("/v1/plan", summary="In which order the phases run and why, and how many agent loops may run")
     async def plan() -> Response:
         funnel = gateway.funnel
-        return _json(200, funnel.planner.report(funnel.loops.load))
+        return _json(200, funnel.planner.report(funnel.loops.load) | {"loops": funnel.loops.report()})
 
 
 def _model(name: str) -> dict[str, Any]:

@@ -53,7 +53,7 @@ async def pass_on(gateway: Gateway, call: Call, out: Outgoing, seen: Observation
     to_draft = reason.route is Route.DRAFT
     upstream = gateway.draft if to_draft else gateway.agent
     passage = _Passage(call, upstream, reason, seen)
-    async with gateway.funnel.stateless if to_draft else gateway.funnel.loops:
+    async with (gateway.funnel.stateless if to_draft else gateway.funnel.loops).place():
         if call.body.stream:
             return await passage.streamed(out, gateway.settings.serve.keep_alive_s)
         return await passage.whole(out)

@@ -131,7 +131,7 @@ class _Turn:
         relay = Relay(upstream, self._call.raw, self._headers(found))
         began = time.monotonic()
         try:
-            async with gateway.funnel.stateless if to_draft else gateway.funnel.loops:
+            async with (gateway.funnel.stateless if to_draft else gateway.funnel.loops).place():
                 await relay.run(self._out, seen)
         except EngineError as error:
             if isinstance(found, Trace):

@@ -51,9 +51,9 @@ def answer_part(reply: str) -> AnswerPart:
     """The answer in a whole reply. Its text is empty where the reply is all thought."""
     text, form = _tagged(spoken(reply))
     inner = boxed(text)
-    if inner is not None:
-        return AnswerPart(inner, Form.BOX if form is Form.PLAIN else form)
-    return AnswerPart(_TAG.sub(" ", text).strip(), form)
+    if inner is not None and form is Form.PLAIN:
+        form = Form.BOX
+    return AnswerPart(_TAG.sub(" ", text if inner is None else inner).strip(), form)
 
 
 def spoken(reply: str) -> str:

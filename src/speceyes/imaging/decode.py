@@ -1,8 +1,8 @@
 """From a file's bytes to pixels: upright, RGB, complete, and within limits, or an error that names the image.
 
 Size limits are checked on the header, before anything of the picture is unpacked. Only the first frame is
-ever decoded, and an ordinary JPEG only as far as it takes to know that it is whole: its pixels are unpacked when
-somebody looks at them.
+ever decoded, and an ordinary JPEG only at the fraction of its size that it takes to know that it is whole: see
+`jpeg_glance`. Its pixels at other sizes are unpacked when somebody looks at them, once.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from PIL import Image, ImageFile
 
 from speceyes.errors import ImageError
 from speceyes.imaging.frames import count_frames
-from speceyes.imaging.integrity import check_bytes, check_pixels, jpeg_is_surely_whole
+from speceyes.imaging.integrity import check_bytes, check_pixels
+from speceyes.imaging.jpeg_glance import FACTORS, Glance, glance, glance_factor
 from speceyes.imaging.modes import to_rgb
+from speceyes.imaging.unpacked import Unpacked
 
 _MIB = 1024**2
 
@@ -80,29 +81,54 @@ class DecodedImage:
     sha256: str
     size: tuple[int, int]
     plain: bool = False
+    _unpacked: Unpacked = field(default_factory=Unpacked, init=False, repr=False, compare=False)
 
     @classmethod
     def of_pixels(cls, pixels: Image.Image) -> DecodedImage:
         """An RGB picture that was made here and has no file."""
         image = cls(b"", "PNG", hashlib.sha256(pixels.tobytes()).hexdigest(), pixels.size)
-        image.__dict__["pixels"] = pixels
+        image._unpacked.keep(1, pixels)
         return image
 
-    @cached_property
+    @property
     def pixels(self) -> Image.Image:
         """RGB, orientation applied, no metadata. Treat it as read-only: threads share it."""
-        return _unpack(_opened(self.source, self.format))
+        return self.at(1)
+
+    @property
+    def unpacked(self) -> tuple[int, ...]:
+        """The factors at which it has been unpacked: see `at`."""
+        return self._unpacked.factors
 
     def shrunk(self, least: tuple[int, int]) -> Image.Image:
-        """The whole picture, RGB, at a size that is cheap to unpack and not below `least` (width, height).
+        """The whole picture, RGB, at a size that is cheap to unpack and not below `least` (width, height)."""
+        return self.at(self.factor(least))
 
-        A plain JPEG is unpacked at 1/2, 1/4 or 1/8 of its size where that suffices: its format can.
+    def factor(self, least: tuple[int, int]) -> int:
+        """The largest factor for `at` that leaves at least so many pixels (width, height).
+
+        It hangs on nothing but the picture, so a model is shown the same whatever others have been shown before.
         """
-        if "pixels" in self.__dict__ or not (self.plain and self.format == "JPEG"):
-            return self.pixels
+        if not (self.plain and self.format == "JPEG"):
+            return 1
+        fit = min(side // wanted for side, wanted in zip(self.size, least, strict=True))
+        return next((factor for factor in FACTORS if factor <= fit), 1)
+
+    def at(self, factor: int) -> Image.Image:
+        """The whole picture, RGB, at 1, 1/2, 1/4 or 1/8 of its size, rounded up; unpacked once.
+
+        Only a plain JPEG can be had smaller. What is smaller than what `decode` has read of it is made from that.
+        """
+        return self._unpacked.get(factor, lambda: self._at(factor))
+
+    def _at(self, factor: int) -> Image.Image:
+        first = None if factor == 1 else glance_factor(self.source, self.size)
+        if first is not None and factor > first:
+            return self.at(first).reduce(factor // first)
         image = _opened(self.source, self.format)
-        image.draft("RGB", least)
-        return self.pixels if image.size == self.size else _unpack(image)
+        if factor > 1:
+            image.draft("RGB", (self.size[0] // factor, self.size[1] // factor))
+        return _unpack(image)
 
 
 def load(path: str | Path, limits: DecodeLimits = DEFAULT_LIMITS) -> DecodedImage:
@@ -144,8 +170,9 @@ def decode(data: bytes, limits: DecodeLimits = DEFAULT_LIMITS, name: str = "imag
         file_format = image.format or ""
         check_bytes(data, file_format)
         digest = hashlib.sha256(data).hexdigest()
-        if file_format == "JPEG" and _is_plain(image) and jpeg_is_surely_whole(data):
-            return DecodedImage(data, file_format, digest, image.size, plain=True)
+        first = glance(data) if file_format == "JPEG" and _is_plain(image) else None
+        if first is not None and first.surely_whole:
+            return _begun(DecodedImage(data, file_format, digest, image.size, plain=True), first)
         image.load()
         check_pixels(data, image)
         plain = _is_plain(image)
@@ -156,8 +183,13 @@ def decode(data: bytes, limits: DecodeLimits = DEFAULT_LIMITS, name: str = "imag
     except Exception as error:
         raise ImageError(f"{name}: the image is damaged or of an unknown kind ({error}).") from error
     decoded = DecodedImage(data, "JPEG" if file_format == "MPO" else file_format, digest, pixels.size, plain)
-    decoded.__dict__["pixels"] = pixels
-    return decoded
+    decoded._unpacked.keep(1, pixels)
+    return decoded if first is None else _begun(decoded, first)
+
+
+def _begun(image: DecodedImage, first: Glance) -> DecodedImage:
+    image._unpacked.keep(first.factor, first.picture)
+    return image
 
 
 def _is_plain(image: ImageFile.ImageFile) -> bool:

@@ -25,7 +25,6 @@ _ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), 
 # It begins with a plain byte, which `re` finds at the speed of memory.
 _JPEG_MARKER = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])", re.DOTALL)
 _JPEG_END, _JPEG_SCAN = 0xD9, 0xDA
-_MIDDLE_GREY = 128
 _JPEG_BEFORE_SCAN = {*range(0xC0, 0xD0), *range(0xDA, 0xDE), *range(0xE0, 0xF0), 0xFE}
 _JPEG_AFTER_SCAN = _JPEG_BEFORE_SCAN - {*range(0xC0, 0xD0)} | {0xC4, 0xCC}
 """Between scans there may be tables and comments, but no second frame header."""
@@ -69,21 +68,6 @@ def check_pixels(data: bytes, image: Image.Image) -> None:
         )
         if _is_flat(corner):
             _check_jpeg_scan(data, image)
-
-
-def jpeg_is_surely_whole(data: bytes) -> bool:
-    """Whether a JPEG of ordinary colour plainly holds data for all of its pixels; False: look closer.
-
-    Behind data that ends early all blocks are middle grey, or (progressive) what the block before them was. At 1/8 of
-    the size a block is one pixel, its mean, so the last pixel of the last row tells. That costs a quarter of a full
-    decode.
-    """
-    glance = JpegImageFile(io.BytesIO(data))
-    glance.draft("L", (1, 1))
-    glance.load()
-    width, height = glance.size
-    last, before = (glance.getpixel((max(0, width - back), height - 1)) for back in (1, 2))
-    return last not in (_MIDDLE_GREY, before)
 
 
 def _png_chunks(data: bytes) -> Iterator[tuple[bytes, memoryview]]:

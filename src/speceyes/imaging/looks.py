@@ -12,7 +12,8 @@ from speceyes.imaging.turned_views import render_turned
 from speceyes.imaging.view import View
 
 JPEG_ABOVE = 1_000_000
-"""Looks of more pixels than this are sent as JPEG: encoding them as PNG takes most of a second each."""
+"""Looks of more pixels than this are sent as JPEG: encoding them as PNG takes most of a second each. Of a picture that
+came as JPEG, looks of more than a tenth as many."""
 
 
 async def look(images: Sequence[DecodedImage], limits: PixelLimits, *, like: Sequence[View] = ()) -> tuple[View, ...]:
@@ -47,7 +48,7 @@ async def look_closer(
 
     def make() -> View:
         view = render_turned(image, region, angle, limits, image_index=image_index, jpeg_above=JPEG_ABOVE)
-        view.data_url  # noqa: B018 - encode here, in the thread, not later on the event loop
+        hash(view.data_url)  # encode here, in the thread, not later on the event loop; a string keeps its hash
         return view
 
     return await asyncio.to_thread(make)

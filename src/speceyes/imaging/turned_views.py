@@ -9,9 +9,9 @@ from PIL import Image
 from speceyes.errors import ImageError
 from speceyes.imaging.decode import DecodedImage
 from speceyes.imaging.geometry import Box
-from speceyes.imaging.resize import PixelLimits, render, view_size
+from speceyes.imaging.resize import PixelLimits, encoded_view, render, resized, view_size
 from speceyes.imaging.turning import Turned, clockwise, cos_sin, turned_size, unturn_box, unturn_point
-from speceyes.imaging.view import JPEG, PNG, View, encode
+from speceyes.imaging.view import View
 
 EMPTY = (128, 128, 128)
 """What the corners of the frame show that the turned image leaves empty."""
@@ -21,7 +21,6 @@ _QUARTER_TURNS = {
     180.0: Image.Transpose.ROTATE_180,
     270.0: Image.Transpose.ROTATE_90,
 }
-_REDUCING_GAP = 3.0
 
 
 def render_turned(
@@ -61,8 +60,8 @@ def render_turned(
         raise ImageError(f"The window {window} holds no part of the frame, which is {frame[0]:g} x {frame[1]:g}.")
     size = view_size(shown.width, shown.height, limits)
     pixels = turned_pixels(image, shown, angle, size)
-    mime = JPEG if jpeg_above is not None and size[0] * size[1] > jpeg_above else PNG
-    view = View(image_index, unturn_box(shown, image.size, angle), size, encode(pixels, mime), mime)
+    encoded, mime = encoded_view(pixels, image, jpeg_above)
+    view = View(image_index, unturn_box(shown, image.size, angle), size, encoded, mime)
     return replace(view, turned=Turned(angle, shown, frame))
 
 
@@ -75,12 +74,12 @@ def turned_pixels(image: DecodedImage, window: Box, angle: float, size: tuple[in
     needed = unturn_box(window, image.size, angle)
     if turn := _QUARTER_TURNS.get(clockwise(angle)):
         lying = size if turn is Image.Transpose.ROTATE_180 else (size[1], size[0])
-        return _part(image, needed, lying).transpose(turn)
+        return resized(image, needed, lying).transpose(turn)
     # Pillow's turning does not smooth what it makes smaller, so that is done before, with a margin for the filter.
     across, down = window.width / size[0], window.height / size[1]
     scale = min(1.0, 1 / min(across, down))
     needed = needed.grow(4 / scale).clamp(*image.size)
-    part = _part(image, needed, (max(1, round(needed.width * scale)), max(1, round(needed.height * scale))))
+    part = resized(image, needed, (max(1, round(needed.width * scale)), max(1, round(needed.height * scale))))
     x_scale, y_scale = part.width / needed.width, part.height / needed.height
     cos, sin = cos_sin(angle)
     left, top = unturn_point(window.left, window.top, image.size, angle)
@@ -93,7 +92,3 @@ def turned_pixels(image: DecodedImage, window: Box, angle: float, size: tuple[in
         (top - needed.top) * y_scale,
     )
     return part.transform(size, Image.Transform.AFFINE, back, Image.Resampling.BICUBIC, fillcolor=EMPTY)
-
-
-def _part(image: DecodedImage, region: Box, size: tuple[int, int]) -> Image.Image:
-    return image.pixels.resize(size, Image.Resampling.BICUBIC, box=region.as_tuple(), reducing_gap=_REDUCING_GAP)

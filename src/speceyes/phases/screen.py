@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from speceyes.agents.loop import agent_request
 from speceyes.gating.answers import LOGPROB_CEILING
@@ -32,7 +33,8 @@ async def screen(query: Query, views: Sequence[View], agent: AgentModel, asked: 
     """
     if asked is None:
         messages = agent.dialect.opening_messages(query, views, screening=True)
-        form = {"top_logprobs": SCREEN_LOGPROBS, "stop": (), "seed": query.sampling.seed}
+        form: dict[str, Any] = {"top_logprobs": SCREEN_LOGPROBS, "stop": (), "seed": query.sampling.seed}
+        form["affinity"] = views[0] if views else None
         asked = agent_request(agent.dialect, messages, max_tokens=1, **form)
     return read_screening(await agent.engine.complete(asked))
 

@@ -33,4 +33,7 @@ async def end(*tasks: asyncio.Future[Any]) -> None:
     """Cancel what still runs, and wait until it is over, so that its connections are closed."""
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.wait(tasks)  # `gather` would keep the errors, and with them the query's pictures, until a collection
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # has been seen

@@ -8,19 +8,23 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from speceyes.agents import make_dialect
+from speceyes.agents.dialects import is_coding, is_native, make_dialect
 from speceyes.config import AgentSettings, DraftSettings
 from speceyes.engines.client import ChatClient
 from speceyes.engines.embedded import PROMPT_CACHE_MIB, EmbeddedServer
 from speceyes.engines.gguf import read_header
 from speceyes.engines.nano import NANO_CONTEXT, NANO_LIMITS, nano_agent, nano_draft, nano_files
+from speceyes.engines.slot_leases import SlotLeases
 from speceyes.errors import ConfigError, EngineProtocolError, EngineRefused
 from speceyes.imaging.resize import PixelLimits
 
+NANO_DIALECTS = ("deepeyes", "deepeyes-native")
+"""What the nano agent was taught to speak."""
 GGUF_SLOTS = 2
 GGUF_CONTEXT = 16_384
 _SAMPLE = 1 << 20
@@ -70,7 +74,8 @@ async def open_engine(role: Role, chosen: EngineChoice, *, calls: int) -> AsyncI
         # then nobody holds the server.
         server = await asyncio.to_thread(start)
         stack.callback(server.close)
-        client = ChatClient(server.url, server.model, **_options(chosen, calls))
+        options = _options(chosen, calls) | {"leases": SlotLeases(server.parallel)}
+        client = ChatClient(server.url, server.model, **options)
         stack.push_async_callback(client.aclose)
         yield OpenEngine(client, limits, f"{server.model}@{weights}")
 
@@ -142,6 +147,7 @@ def _options(chosen: EngineChoice, calls: int) -> dict[str, Any]:
         "api_key": chosen.api_key.get_secret_value() if chosen.api_key and is_remote else None,
         "timeout_s": chosen.timeout_s,
         "connect_timeout_s": chosen.connect_timeout_s,
+        "leases": None if chosen.slots is None else SlotLeases(chosen.slots),
         "retries": chosen.retries,
         # llama.cpp in this process has a fixed number of threads, and every open connection holds one.
         "max_connections": max(64, calls) if is_remote else 64,
@@ -153,7 +159,7 @@ Start = Callable[[], EmbeddedServer]
 
 def _nano(role: Role, chosen: EngineChoice, calls: int) -> tuple[Start, PixelLimits, str]:
     _check_nano(role, chosen)
-    serve = nano_draft if role == "draft" else nano_agent
+    serve = nano_draft if role == "draft" else partial(nano_agent, parse_calls=_parses_calls(chosen))
     slots, context = chosen.parallel or calls, chosen.context or NANO_CONTEXT
 
     def start() -> EmbeddedServer:
@@ -179,9 +185,15 @@ def _gguf(role: Role, chosen: EngineChoice, model: Path) -> tuple[Start, PixelLi
             threads=chosen.threads,
             alias=chosen.model,
             cache_ram_mib=_prompt_cache_mib(chosen),
+            parse_calls=_parses_calls(chosen),
         )
 
     return start, limits, _weights(model)
+
+
+def _parses_calls(chosen: EngineChoice) -> bool:
+    """Whether the server is to take tool calls out of the text."""
+    return isinstance(chosen, AgentSettings) and is_native(chosen.dialect)
 
 
 def _prompt_cache_mib(chosen: EngineChoice) -> int:
@@ -194,13 +206,15 @@ def _check_nano(role: Role, chosen: EngineChoice) -> None:
         "factor": NANO_LIMITS.factor,
         "min_pixels": NANO_LIMITS.min_pixels,
         "max_pixels": NANO_LIMITS.max_pixels,
-        "dialect": "deepeyes",
-        "coordinates": "resized",
+        "dialect": NANO_DIALECTS,
+        "coordinates": "original" if is_coding(getattr(chosen, "dialect", "")) else "resized",
     }
     for name in sorted(chosen.model_fields_set & set(facts)):
-        if getattr(chosen, name) != facts[name]:
+        known = facts[name]
+        if getattr(chosen, name) not in (known if isinstance(known, tuple) else (known,)):
+            said = " or ".join(known) if isinstance(known, tuple) else known
             raise ConfigError(
-                f"{role}.{name} is {getattr(chosen, name)}, but for the nano {role} it is {facts[name]}. Leave it out, "
+                f"{role}.{name} is {getattr(chosen, name)}, but for the nano {role} it is {said}. Leave it out, "
                 f"or name another model ({role}.url or {role}.gguf)"
             )
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from speceyes.agents import Budget, Dialect, default_budget, make_dialect
-from speceyes.config import AgentSettings, BreakerSettings, Settings
+from speceyes.agents.dialects import is_coding
+from speceyes.config import AgentSettings, BreakerSettings, FunnelSettings, Settings
 from speceyes.engines.breaker import CircuitBreaker
 from speceyes.engines.circuit import Circuit
 from speceyes.engines.client import Engine
@@ -22,12 +23,15 @@ from speceyes.imaging.geometry import Coordinates
 from speceyes.imaging.resize import PixelLimits
 from speceyes.phases import AgentModel, DraftModel
 from speceyes.phases.speculate import PROMPT
-from speceyes.scheduling import planner_of
+from speceyes.scheduling import AdaptiveLimit, planner_of
 from speceyes.tools.base import Tool
 from speceyes.wiring.code import code_tools
 from speceyes.wiring.engines import open_engine
 from speceyes.wiring.prompts import read_prompts
 
+LOOPS_HERE = 16
+"""Agent loops for which a model in this process has room where their number is found out. Each slot takes memory from
+the start, and on processors that few machines have so many of, more would not get more done."""
 NANO_TURN_TOKENS = 256
 """Far more than a turn of the nano agent needs, and little enough that six such turns fit its context."""
 
@@ -68,7 +72,7 @@ async def open_draft(settings: Settings) -> AsyncIterator[DraftModel]:
 async def open_agent(settings: Settings) -> AsyncIterator[AgentModel]:
     """The agent alone. Raises as `open_funnel`, but needs no calibration."""
     chosen, funnel = settings.agent, settings.funnel
-    calls = funnel.stateless + funnel.loops + settings.trust.agent_calls
+    calls = funnel.stateless + _loops(funnel, chosen) + settings.trust.agent_calls
     # Faults show before anything is started.
     code = await code_tools(make_agent_dialect(chosen), settings.sandbox)
     async with open_engine("agent", chosen, calls=calls) as engine:
@@ -102,7 +106,7 @@ def make_funnel(
         agent,
         calibration,
         stateless=chosen.stateless,
-        loops=chosen.loops,
+        loops=AdaptiveLimit(most=chosen.max_loops) if chosen.loops == "auto" else chosen.loops,
         listen=listen,
         deadline_s=chosen.deadline_s,
         retries=chosen.retries,
@@ -110,6 +114,13 @@ def make_funnel(
         planner=planner_of(chosen.plan),
         strict=not in_service,
     )
+
+
+def _loops(funnel: FunnelSettings, agent: AgentSettings) -> int:
+    """For how many loops the agent's engine is set up. More may run; then calls wait in the engine."""
+    if funnel.loops != "auto":
+        return funnel.loops
+    return funnel.max_loops if agent.url is not None else min(funnel.max_loops, LOOPS_HERE)
 
 
 def _breaker(engine: Engine, chosen: BreakerSettings, listen: Listener) -> CircuitBreaker:
@@ -147,6 +158,14 @@ def nano_calibration_file() -> Path:
     return nano_files().draft.parent / "calibration.json"
 
 
+def nano_options(dialect: str) -> dict[str, Any]:
+    """The options of a dialect as the nano agent has learned to speak it, but for the size of its pictures."""
+    options: dict[str, Any] = {"max_tokens_per_turn": NANO_TURN_TOKENS}
+    if is_coding(dialect):  # its own code crops
+        return options
+    return options | {"zoom_context": NANO_ZOOM_CONTEXT, "zoom_notes": False}
+
+
 def make_agent_dialect(chosen: AgentSettings, limits: PixelLimits | None = None, code: Sequence[Tool] = ()) -> Dialect:
     """The dialect as the settings have it, for a model that takes these sizes of picture, with what runs its code.
 
@@ -157,7 +176,7 @@ def make_agent_dialect(chosen: AgentSettings, limits: PixelLimits | None = None,
     if code:
         options["toolbox"] = code
     if chosen.is_nano:
-        options |= {"zoom_context": NANO_ZOOM_CONTEXT, "zoom_notes": False, "max_tokens_per_turn": NANO_TURN_TOKENS}
+        options |= nano_options(chosen.dialect)
     if chosen.coordinates is not None:
         options["coordinates"] = Coordinates(chosen.coordinates)
     for name in ("zoom_context", "result_form", "max_turns", "max_tokens_per_turn"):

@@ -44,6 +44,8 @@ __all__ = [
     "Qwen3VL",
     "Qwen3VLNative",
     "Thyme",
+    "is_coding",
+    "is_native",
     "make_dialect",
     "opening_messages",
 ]
@@ -53,6 +55,16 @@ DIALECTS: dict[str, Callable[..., Dialect]] = {
     for family in (DeepEyes, DeepEyesNative, DeepEyesV2, Thyme, Qwen3VL, Qwen3VLNative, MiniO3, PixelReasoner, Native)
 }
 """Dialects by name. Add your own under a new name."""
+
+
+def is_coding(name: str) -> bool:
+    """Whether the models of this dialect write code, so that it needs a sandbox. False where there is none such."""
+    return bool(getattr(DIALECTS.get(name), "needs_sandbox", False))
+
+
+def is_native(name: str) -> bool:
+    """Whether this dialect's calls come as the API's `tool_calls`, so that the server has to parse them."""
+    return bool(getattr(DIALECTS.get(name), "native_calls", False))
 
 
 def make_dialect(name: str, **options: Any) -> Dialect:

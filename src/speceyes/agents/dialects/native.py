@@ -67,6 +67,7 @@ class NativeCalls(Zooming):
     """
 
     syntax: ClassVar[str] = "native tool calls"
+    native_calls: ClassVar[bool] = True
     stop = ()
     result_tag = None
 

@@ -64,6 +64,7 @@ class Tagged:
         name: The dialect's name.
         models: The models that speak it, for people.
         syntax: How a call looks, in a few words for people.
+        native_calls: Its calls come as the API's `tool_calls`, so the server has to parse them.
         needs_sandbox: Its models write code, so that somebody has to give it a tool that runs code.
         forms: Ways to write a call, the trained one first. All dialects read `TOOL_CALL` too.
         form: How a call is written, in a sentence for a model that got it wrong. Empty: taken from the tools' schemas.
@@ -78,6 +79,7 @@ class Tagged:
     name: str = ""
     models: ClassVar[str] = ""
     syntax: ClassVar[str] = "JSON in <tool_call>"
+    native_calls: ClassVar[bool] = False
     needs_sandbox: ClassVar[bool] = False
     limits: PixelLimits = QWEN2_5_VL
     coordinates: Coordinates = Coordinates.RESIZED

@@ -14,7 +14,7 @@ from speceyes.agents.dialects import Call, Dialect, Prompts
 from speceyes.agents.ending import end_answer
 from speceyes.engines.client import ChatClient, Engine
 from speceyes.engines.embedded import EmbeddedServer
-from speceyes.engines.nano import NANO_LIMITS, NANO_ZOOM_CONTEXT, nano_agent
+from speceyes.engines.nano import NANO_LIMITS, nano_agent
 from speceyes.errors import ConfigError, InputError
 from speceyes.events import TextStreamed, TurnEnded
 from speceyes.imaging.looks import look
@@ -30,7 +30,7 @@ from speceyes.wiring.agent.conversation import Remembering, continued
 from speceyes.wiring.agent.dialects import Toolish, dialect_with
 from speceyes.wiring.agent.pictures import Picture, read_pictures
 from speceyes.wiring.engines import connect
-from speceyes.wiring.funnel import NANO_TURN_TOKENS
+from speceyes.wiring.funnel import nano_options
 
 T = TypeVar("T")
 
@@ -124,15 +124,11 @@ class Agent:
             ConfigError: The models are not there, or as `Agent`.
             EngineError: The server does not start.
         """
-        nano = {
-            "zoom_context": NANO_ZOOM_CONTEXT,
-            "zoom_notes": False,
-            "max_tokens_per_turn": NANO_TURN_TOKENS,
-            "limits": NANO_LIMITS,
-        }
+        dialect = options.get("dialect", "deepeyes")
+        spoken = nano_options(dialect) if isinstance(dialect, str) else {}
         server = nano_agent(parallel=parallel, threads=threads)
         try:
-            agent = cls(server.url, server.model, **{**nano, **options})
+            agent = cls(server.url, server.model, **{**spoken, "limits": NANO_LIMITS, **options})
         except BaseException:
             server.close()
             raise

@@ -1,0 +1,204 @@
+"""One query's way through simulated servers, under each plan as `speceyes.funnel` runs it.
+
+A query keeps to one replica of the agent for all its calls, since that one has its picture in the prompt cache, and has
+one draft on the replica of the draft that is least loaded then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from simpy import Environment, Event, Interrupt
+
+from speceyes.evals.simulation.servers import Call, Pool, Replica, Servers
+from speceyes.evals.simulation.workload import QueryTimes
+from speceyes.scheduling import Outcome, Plan
+
+Way = Generator[Event, Any, bool]
+"""A stretch of a query's way; its value is whether the draft is the answer."""
+
+
+class Fleet:
+    """The servers of a simulation.
+
+    Attributes:
+        env: Simulated time.
+        draft: Servers of the draft model.
+        agent: Servers of the agent.
+        inside: Queries that are somewhere on their way.
+        loops: Those among them whose agent's loop runs: what the planner takes its load from.
+    """
+
+    def __init__(self, env: Environment, draft: Servers, agent: Servers) -> None:
+        self.env = env
+        self.draft = Pool(env, draft)
+        self.agent = Pool(env, agent)
+        self.inside = 0
+        self.loops = 0
+
+
+class Visit:
+    """One query on its way.
+
+    Args:
+        fleet: The servers.
+        times: What the query takes, and what the phases say of it.
+        plan: The order of the phases.
+    """
+
+    def __init__(self, fleet: Fleet, times: QueryTimes, plan: Plan) -> None:
+        self._fleet = fleet
+        self._env = fleet.env
+        self._times = times
+        self._plan = plan
+        self._agent = fleet.agent.least_loaded()
+        self._seconds: dict[str, float] = {}
+
+    def run(self) -> Way:
+        """From arrival to answer."""
+        times, plan = self._times, self._plan
+        yield self._env.timeout(times.look)
+        if plan is Plan.OFF:
+            return (yield from self._loop(times.agent))
+        if plan is Plan.HEDGED:
+            return (yield from self._hedged())
+        accepted = yield from self._front()
+        if not accepted:
+            screened = plan is not Plan.NO_SCREEN and (plan is not Plan.DRAFT_FIRST or times.passed)
+            yield from self._loop(times.agent_after_screen if screened else times.agent)
+        return accepted
+
+    def _front(self) -> Way:
+        """Phases I to III."""
+        times, plan = self._times, self._plan
+        if plan is Plan.PAPER:
+            yield from self._timed("screen", self._screen())
+            if times.let_through:
+                yield from self._timed("draft", self._draft())
+            return times.accepted
+        if plan in (Plan.DRAFT_FIRST, Plan.NO_SCREEN):
+            yield from self._timed("draft", self._draft())
+            if times.passed and plan is Plan.DRAFT_FIRST:
+                yield from self._timed("screen", self._screen())
+                return times.let_through
+            return times.passed
+        return (yield from self._side_by_side())
+
+    def _side_by_side(self) -> Way:
+        """Phase I beside II; the first refusal cancels the other."""
+        began, agrees = self._env.now, {"screen": self._times.let_through, "draft": self._times.passed}
+        calls = {"screen": self._screen(), "draft": self._draft()}
+        screen, draft = calls.values()
+        try:
+            for first in (True, False):
+                yield (screen | draft) if first else (screen & draft)
+                done = [name for name, call in calls.items() if call.triggered]
+                for name in done:
+                    self._seconds.setdefault(name, self._env.now - began)
+                if not all(agrees[name] for name in done):
+                    break
+        finally:
+            screen.cancel()
+            draft.cancel()
+        return self._times.accepted
+
+    def _hedged(self) -> Way:
+        """Phases I to III beside the agent, which is cancelled where its answer is not needed."""
+        agent = self._env.process(self._until_interrupted(self._loop(self._times.agent)))
+        front = self._env.process(self._until_interrupted(self._side_by_side()))
+        yield agent | front
+        if front.is_alive:
+            front.interrupt()
+            return False
+        if front.value:
+            if agent.is_alive:
+                agent.interrupt()
+            return True
+        yield agent
+        return False
+
+    def _until_interrupted(self, way: Way) -> Way:
+        try:
+            return (yield from way)
+        except Interrupt:
+            return False
+
+    def _loop(self, seconds: float) -> Way:
+        """The agent's run: its turns, one after another, each as long as the others."""
+        began, turns = self._env.now, self._times.turns
+        call: Call | None = None
+        self._fleet.loops += 1
+        try:
+            for _ in range(turns):
+                call = self._agent.call(seconds / turns)
+                yield call
+        finally:
+            self._fleet.loops -= 1
+            if call is not None:
+                call.cancel()
+        self._seconds["agent"] = self._env.now - began
+        return False
+
+    def _timed(self, phase: str, call: Call) -> Generator[Event, Any, None]:
+        began = self._env.now
+        yield call
+        self._seconds[phase] = self._env.now - began
+
+    def _screen(self) -> Call:
+        return self._agent.call(self._times.screen)
+
+    def _draft(self) -> Call:
+        return self._fleet.draft.least_loaded().call(self._times.draft)
+
+    def outcome(self) -> Outcome:
+        """What the planner is told of it: the same that `speceyes.logbook` tells."""
+        plan, seconds, times = self._plan, self._seconds, self._times
+        screened, drafted = "screen" in seconds, "draft" in seconds
+        let, passed = (times.let_through if screened else None), (times.passed if drafted else None)
+        warm = screened and plan is not Plan.HEDGED
+        return Outcome(
+            screen=seconds.get("screen"),
+            draft=seconds.get("draft"),
+            agent=None if warm else seconds.get("agent"),
+            agent_after_screen=seconds.get("agent") if warm else None,
+            let_through=None if plan is Plan.DRAFT_FIRST else let,
+            passed=None if plan is Plan.PAPER else passed,
+            accepted=False if let is False or passed is False else True if let and passed else None,
+        )
+
+
+class Waiting:
+    """A query that waits for the published schedule to take it into a batch.
+
+    Attributes:
+        times: What it takes.
+        answered: Happens when it is answered; its value is whether by the draft.
+    """
+
+    def __init__(self, env: Environment, times: QueryTimes) -> None:
+        self.times = times
+        self.answered: Event = env.event()
+
+
+def published_batch(fleet: Fleet, agent: Replica, block: list[Waiting]) -> Generator[Event, Any, None]:
+    """One batch of the published schedule: I for all, II for all that I lets through, then IV one by one.
+
+    Args:
+        fleet: The servers.
+        agent: The replica of the agent that the batch is for.
+        block: Its queries.
+    """
+    env = fleet.env
+    yield env.timeout(max(query.times.look for query in block))
+    yield env.all_of([agent.call(query.times.screen) for query in block])
+    through = [query for query in block if query.times.let_through]
+    yield env.all_of([fleet.draft.least_loaded().call(query.times.draft) for query in through])
+    for query in through:
+        if query.times.accepted:
+            query.answered.succeed(True)
+    for query in block:
+        if not query.times.accepted:
+            for _ in range(query.times.turns):
+                yield agent.call(query.times.agent_after_screen / query.times.turns)
+            query.answered.succeed(False)

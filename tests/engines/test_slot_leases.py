@@ -1,0 +1,203 @@
+"""Which slot a call goes to: kept for its query, found again by what it holds, and never waited for in vain."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+from speceyes.engines.slot_leases import SlotLeases
+from speceyes.types import ChatRequest
+
+
+class Query:
+    """Something that calls can name as theirs."""
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def asked(
+    affinity: object | None = None, *, picture: str = "A", words: str = "What is it?", **extra: Any
+) -> ChatRequest:
+    content = [{"type": "image_url", "image_url": {"url": picture}}, {"type": "text", "text": words}]
+    messages = ({"role": "system", "content": "Look closely."}, {"role": "user", "content": content})
+    return ChatRequest(messages, max_tokens=1, affinity=affinity, extra=extra)
+
+
+async def call(leases: SlotLeases, request: ChatRequest, during: Callable[[], None] = lambda: None) -> int | None:
+    """One call: the slot that it was sent to."""
+    async with leases.place(request) as placed:
+        during()
+        return placed.extra.get("id_slot")
+
+
+async def settled() -> None:
+    """Every task has run until it waits."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_query_keeps_its_slot_and_a_newcomer_takes_another() -> None:
+    leases, one, other = SlotLeases(2), Query(), Query()
+    first = await call(leases, asked(one))
+    assert await call(leases, asked(other)) != first
+    assert [await call(leases, asked(one, words=words)) for words in ("Go on.", "And now?")] == [first, first]
+    assert leases.held == 2
+
+
+async def test_a_slot_is_free_as_soon_as_its_query_is_gone() -> None:
+    leases, one = SlotLeases(1), Query()
+    await call(leases, asked(one))
+    waiting = asyncio.create_task(call(leases, asked(Query(), picture="B")))
+    leases._slots[0].spent = 3600.0  # too dear to be taken from its owner
+    await settled()
+    assert not waiting.done()
+    del one
+    assert await waiting == 0
+    assert leases.held == 0
+
+
+async def test_of_free_slots_that_one_is_taken_which_holds_the_same_picture() -> None:
+    leases = SlotLeases(3)
+    async with AsyncExitStack() as stack:
+        for picture in "ABC":
+            await stack.enter_async_context(leases.place(asked(picture=picture)))
+    assert [await call(leases, asked(picture=picture, words="Why?")) for picture in "CABAC"] == [2, 0, 1, 0, 2]
+
+
+async def test_a_new_picture_goes_where_the_prompt_begins_alike_and_nothing_happened_for_the_longest_time() -> None:
+    clock = Clock()
+    leases = SlotLeases(4, clock=clock)
+    async with AsyncExitStack() as stack:
+        for picture in "ABC":
+            await stack.enter_async_context(leases.place(asked(picture=picture)))
+    for picture in "BAC":
+        clock.now += 1
+        await call(leases, asked(picture=picture))
+    clock.now += 1
+    assert await call(leases, asked(picture="D")) == 1, "the fourth slot does not know the system prompt"
+
+
+async def test_a_second_call_beside_the_first_does_not_wait_for_it() -> None:
+    leases, one = SlotLeases(2), Query()
+    async with leases.place(asked(one)) as first, leases.place(asked(one, words="yes or no?")) as second:
+        assert first.extra["id_slot"] != second.extra["id_slot"]
+        assert leases.held == 2
+    assert leases.held == 1, "the second one is not kept"
+    assert await call(leases, asked(one)) == first.extra["id_slot"]
+
+
+async def test_a_slot_that_the_caller_has_chosen_stands() -> None:
+    leases = SlotLeases(2)
+    async with leases.place(asked(id_slot=7)) as placed:
+        assert (placed.extra, leases.held) == ({"id_slot": 7}, 0)
+
+
+async def test_while_others_are_served_the_server_chooses() -> None:
+    leases, one = SlotLeases(2), Query()
+    with leases.visited():
+        assert await call(leases, asked(one)) is None
+    assert await call(leases, asked(one)) is not None
+
+
+async def test_who_finds_no_slot_waits_in_order() -> None:
+    leases, served = SlotLeases(1), list[int]()
+    queries = [Query() for _ in range(5)]
+    async with leases.place(asked()):
+        waiting = [
+            asyncio.create_task(call(leases, asked(query), lambda i=i: served.append(i)))  # type: ignore[misc]
+            for i, query in enumerate(queries)
+        ]
+        await settled()
+        waiting[2].cancel()
+        await settled()
+        assert served == []
+    for i in (0, 1, 3, 4):
+        await waiting[i]
+        queries[i] = Query()
+    assert served == [0, 1, 3, 4]
+    assert repr(leases) == "SlotLeases(1, held=0, waiting=0)"
+
+
+async def test_the_owner_of_a_slot_goes_before_those_who_wait() -> None:
+    leases, one, served = SlotLeases(1), Query(), list[str]()
+    async with leases.place(asked(one)):
+        other = asyncio.create_task(call(leases, asked(Query(), picture="B"), lambda: served.append("other")))
+        await settled()
+        own = asyncio.create_task(call(leases, asked(one), lambda: served.append("own")))
+        await settled()
+        leases._slots[0].spent = 3600.0
+    await own
+    assert served == ["own"]
+    del one
+    await other
+
+
+async def test_a_slot_is_taken_from_an_owner_who_is_idle_for_longer_than_it_has_worked() -> None:
+    clock = Clock()
+    leases = SlotLeases(3, clock=clock)
+    early, late, quick = Query(), Query(), Query()
+    for query, seconds in ((early, 10.0), (late, 10.0), (quick, 1.0)):
+        async with leases.place(asked(query)):
+            clock.now += seconds
+    clock.now += 5.0  # `quick` worked for one second
+    newcomer = Query()
+    assert await call(leases, asked(newcomer)) == 2
+    async with leases.place(asked(newcomer)):
+        clock.now += 100.0
+    clock.now += 50.0  # of the two others the later one will be idle for longer
+    assert await call(leases, asked(Query())) == 1
+    assert await call(leases, asked(early)) == 0
+
+
+async def test_who_has_lost_its_slot_gets_another() -> None:
+    clock = Clock()
+    leases, one = SlotLeases(1, clock=clock), Query()
+    await call(leases, asked(one))
+    async with leases.place(asked(Query(), picture="B")):
+        again = asyncio.create_task(call(leases, asked(one)))
+        await settled()
+        assert not again.done()
+    assert await again == 0
+
+
+async def crowd(leases: SlotLeases, seed: int) -> None:
+    """Queries in any order, some of which give up: never two calls in a slot."""
+    rng, busy = random.Random(seed), Counter[int]()
+
+    async def one() -> None:
+        query = Query()
+        for turn in range(rng.randint(1, 4)):
+            async with leases.place(asked(query if rng.random() < 0.8 else None, words=str(turn))) as placed:
+                slot = placed.extra["id_slot"]
+                busy[slot] += 1
+                try:
+                    assert busy[slot] == 1
+                    for _ in range(rng.randint(0, 3)):
+                        await asyncio.sleep(0)
+                finally:
+                    busy[slot] -= 1
+            await asyncio.sleep(0)
+
+    tasks = [asyncio.create_task(one()) for _ in range(60)]
+    await settled()
+    given_up = rng.sample(tasks, 5)
+    for task in given_up:
+        task.cancel()
+    found = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
+    assert not [error for error in found if isinstance(error, Exception)]
+
+
+def test_a_crowd_comes_through_in_one_event_loop_after_another() -> None:
+    leases = SlotLeases(3)
+    for seed in range(20):
+        asyncio.run(crowd(leases, seed))
+        assert leases.held == 0
