@@ -150,9 +150,11 @@ def law_of(costs: dict[str, float]) -> dict[str, float | None]:
     return {"law_honest": costs["agent"] / spent, "law_ideal": law_ideal(costs["alpha"], costs["beta"])}
 
 
-async def compare(arms: dict[str, Arm], samples: Sequence[Sample], done: Callable[[], None]) -> dict[str, list[float]]:
-    """Seconds of each arm for each part of the questions."""
-    names, parts = list(arms), [part for part in split(samples, len(arms)) if part]
+async def compare(
+    arms: dict[str, Arm], parts: Sequence[Sequence[Sample]], done: Callable[[], None]
+) -> dict[str, list[float]]:
+    """Seconds of each arm for each part of the questions. There are a multiple of the arms' number of parts."""
+    names = list(arms)
     took: dict[str, list[float]] = {name: [0.0] * len(parts) for name in names}
     for index, place in schedule(len(names), len(parts)):
         queries = await asyncio.to_thread(_drawn, parts[place])
@@ -172,8 +174,10 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "n": len(values)}
 
 
-async def measure(traffic: str, clients: int, part: int, arms_wanted: Sequence[str], seed: int, bars: Progress) -> Any:
-    """One traffic at one concurrency, on servers of its own."""
+async def measure(
+    traffic: str, clients: int, part: int, arms_wanted: Sequence[str], seed: int, bars: Progress, rounds: int = 1
+) -> Any:
+    """One traffic at one concurrency, on servers of its own: in each round each arm answers as many parts as arms."""
     caches = {f"{role}.prompt_cache_mib": 0 for role in ("draft", "agent")}  # no arm lives on what another has asked
     settings = load_settings(overrides={"funnel.stateless": clients, "funnel.loops": clients, **caches})
     async with open_funnel(settings) as funnel:
@@ -194,9 +198,10 @@ async def measure(traffic: str, clients: int, part: int, arms_wanted: Sequence[s
         arms = {name: every[name]() for name in arms_wanted}
         if "auto" in arms:
             await arms["auto"]([sample.query() for sample in questions(traffic, WARMUP, seed + 2)])
-        samples = questions(traffic, part * len(arms), seed)
-        task = bars.add_task(f"{traffic}, {clients} at a time", total=len(arms) * len(split(samples, len(arms))))
-        took = await compare(arms, samples, lambda: bars.advance(task))
+        samples = questions(traffic, part * len(arms) * rounds, seed)
+        parts = split(samples, len(arms), part)
+        task = bars.add_task(f"{traffic}, {clients} at a time", total=len(arms) * len(parts))
+        took = await compare(arms, parts, lambda: bars.advance(task))
         explained = auto.report()
     laws = law_of(costs)
     ratios = {name: [a / b for a, b in zip(took["agent"], took[name], strict=True)] for name in arms}
@@ -245,13 +250,11 @@ async def run(chosen: argparse.Namespace, bars: Progress) -> dict[str, Any]:
         cases = [("mixed", 8, 16, everything), ("all-tools", 8, 16, ("agent", "auto")), ("easy", 8, 16, beside)]
         cases.append(("hard", 8, 16, beside))
     else:
-        cases = [(name, clients, 40, everything) for name in TRAFFIC for clients in (1, 4, 8, 16)]
+        cases = [(name, clients, 24, everything) for name in TRAFFIC for clients in (1, 4, 8, 16)]
     rows = []
     for traffic, clients, part, arms in cases:
-        repeated = [await measure(traffic, clients, part, arms, chosen.seed + 100 * i, bars) for i in range(1)]
-        if traffic == "all-tools":  # pairs enough for a median
-            repeated += [await measure(traffic, clients, part, arms, chosen.seed + 100 * i, bars) for i in (1, 2, 3)]
-        rows.append(_joined(repeated))
+        rounds = 4 if len(arms) == 2 else 1  # pairs enough for a median
+        rows.append(await measure(traffic, clients, part, arms, chosen.seed, bars, rounds))
     by = {(row["traffic"], row["concurrency"]): row for row in rows}
     mixed, tools = by["mixed", 8], by["all-tools", 8]
     return {
@@ -268,19 +271,6 @@ async def run(chosen: argparse.Namespace, bars: Progress) -> dict[str, Any]:
         "image_path_ratio": await image_path(),
         "rows": rows,
     }
-
-
-def _joined(repeated: list[dict[str, Any]]) -> dict[str, Any]:
-    """Several measurements of one case as one: their parts are put together."""
-    if len(repeated) == 1:
-        return repeated[0]
-    seconds = {name: [t for row in repeated for t in row["seconds"][name]] for name in repeated[0]["seconds"]}
-    ratios = {
-        name: spread([a / b for a, b in zip(seconds["agent"], seconds[name], strict=True)])
-        for name in seconds
-        if name != "agent"
-    }
-    return repeated[0] | {"seconds": seconds, "speedup": ratios}
 
 
 def report(record: dict[str, Any]) -> Table:

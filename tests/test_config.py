@@ -170,6 +170,7 @@ def test_another_threshold_keeps_what_the_first_was_made_with() -> None:
         ("[draft]\ngguf = 'm'", {}, "give its image projector as `mmproj` too (given: draft.gguf in speceyes.toml)"),
         ("[draft]\nmmproj = 'm'", {}, "give `gguf` too"),
         ("[draft]\nurl = 'http://a'\nthreads = 2", {}, "`threads` are for a model in this process"),
+        ("[agent]\nslots = 4", {}, "`slots` are those of the server at `url`"),
         ("[gate]\nk = 20", {}, "`k` can be set only together with `threshold`"),
         (
             "[gate]\ncalibration = 'c'",

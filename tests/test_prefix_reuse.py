@@ -145,6 +145,25 @@ async def test_many_queries_at_once_each_stay_in_their_slot() -> None:
     assert placed.leases.held == 0
 
 
+@pytest.mark.parametrize("plan", list(Plan))
+@pytest.mark.parametrize("slots", [1, 2])
+async def test_few_slots_hold_nobody_up(plan: Plan, slots: int) -> None:
+    """Queries that keep a slot wait for a draft, a place, or their own second call, and others wait for the slot."""
+    placed = Placed(slots)
+
+    async def agent(request: dict[str, Any], n: int) -> Outcome:
+        await asyncio.sleep(0)
+        return agent_script(0.1 + 0.8 * (n % 2))(request, n)  # type: ignore[return-value]
+
+    options: dict[str, Any] = {"guard": placed, "planner": Fixed(plan), "stateless": 3, "loops": 2}
+    async with funnel_over(Reply("B"), agent, **options) as (funnel, _, large):
+        async with asyncio.timeout(60):
+            answers = await funnel.answer_many([query(str(i)) for i in range(12)])
+        await large.wait_until(lambda: large.active == 0)
+        assert {answer.text for answer in answers} <= {"B", "agent says"}
+        assert placed.leases.held == 0
+
+
 @pytest.mark.parametrize("plan", [Plan.PAPER, Plan.PARALLEL, Plan.HEDGED, Plan.OFF])
 @pytest.mark.parametrize("in_loop", [False, True])
 async def test_a_query_that_is_cancelled_gives_its_slot_back(plan: Plan, in_loop: bool) -> None:

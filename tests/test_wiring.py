@@ -146,6 +146,19 @@ async def test_settings_reach_the_requests(draft: ScriptedServer, agent: Scripte
     assert agent.completions[-1].json["max_tokens"] == 99
 
 
+async def test_on_a_server_with_slots_each_query_keeps_one(
+    draft: ScriptedServer, agent: ScriptedServer, query: Query
+) -> None:
+    chosen = settings(draft__url=draft.url, agent__url=agent.url, agent__slots=3, gate__threshold=99.0)
+    async with open_funnel(chosen) as funnel:
+        for _ in range(2):
+            await funnel.answer(query)
+    screened, turn, *later = [request.json["id_slot"] for request in agent.completions]
+    assert screened == turn
+    assert {screened, *later} <= {0, 1, 2}
+    assert not [request for request in draft.completions if "id_slot" in request.json]
+
+
 async def test_each_model_opens_alone_and_without_a_calibration(draft: ScriptedServer, agent: ScriptedServer) -> None:
     chosen = settings(draft__url=draft.url, agent__url=agent.url)
     async with open_draft(chosen) as small, open_agent(chosen) as large:

@@ -9,7 +9,13 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
+import pytest
+
+from speceyes.engines.client import ChatClient
+from speceyes.engines.forward import forward
+from speceyes.engines.scripted import Reply, ScriptedServer, Status
 from speceyes.engines.slot_leases import SlotLeases
+from speceyes.errors import EngineRefused
 from speceyes.types import ChatRequest
 
 
@@ -167,6 +173,56 @@ async def test_who_has_lost_its_slot_gets_another() -> None:
         await settled()
         assert not again.done()
     assert await again == 0
+
+
+# Through a client
+
+
+async def sent(server: ScriptedServer, *requests: ChatRequest, count: int = 2) -> list[Any]:
+    async with ChatClient(server.url, "any", leases=SlotLeases(count)) as client:
+        for request in requests:
+            await client.complete(request)
+    return [received.json.get("id_slot") for received in server.completions]
+
+
+async def test_a_client_with_leases_names_the_slot_and_nothing_else_of_them() -> None:
+    one, other = Query(), Query()
+    async with ScriptedServer(Reply("no")) as server:
+        first, second, again = await sent(server, asked(one), asked(other), asked(one))
+        assert (first == again, first != second) == (True, True)
+        assert not [received for received in server.completions if "affinity" in received.json]
+
+
+async def test_a_client_without_leases_leaves_it_to_the_server() -> None:
+    async with ScriptedServer(Reply("no")) as server, ChatClient(server.url, "any") as client:
+        await client.complete(asked(Query()))
+        assert "id_slot" not in server.completions[0].json
+
+
+async def test_while_a_request_is_passed_on_the_server_chooses() -> None:
+    leases, one = SlotLeases(2), Query()
+    async with ScriptedServer(Reply("no")) as server, ChatClient(server.url, "any", leases=leases) as client:
+        async with forward(client, b'{"messages": [], "max_tokens": 1}'):
+            await client.complete(asked(one))
+        await client.complete(asked(one))
+        await client.complete(asked(one))
+        slots = [received.json.get("id_slot") for received in server.completions]
+    assert slots[:2] == [None, None]
+    assert slots[2] == slots[3] is not None
+
+
+async def test_a_call_that_fails_gives_its_slot_up_and_a_second_attempt_finds_one() -> None:
+    one = Query()
+    async with ScriptedServer([Status(503, "later"), Reply("no")]) as server:
+        client = ChatClient(server.url, "any", leases=(leases := SlotLeases(1)), backoff_s=0.001)
+        async with client:
+            await client.complete(asked(one))
+        assert [received.json["id_slot"] for received in server.completions] == [0, 0]
+        assert leases.held == 1
+    async with ScriptedServer(Status(400, "no")) as server, ChatClient(server.url, "any", leases=leases) as client:
+        with pytest.raises(EngineRefused):
+            await client.complete(asked(one))
+        assert leases.held == 0
 
 
 async def crowd(leases: SlotLeases, seed: int) -> None:

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from speceyes.cli.fitting import FittingTable
 from speceyes.cli.output import visible
 from speceyes.evals.demo import Demo
 from speceyes.evals.gallery import REASONS, SYSTEMS, Tile
@@ -64,27 +65,26 @@ def _on_two_lines(question: str) -> str:
     return f"{text}\n{'  '.join(options)}" if options else text
 
 
-def _systems(summary: Summary) -> Table:
-    columns = ("system", "accuracy", "95 % interval", "seconds", "queries/s", "tokens in", "out", "cached", "failed")
-    table = _table(*columns, title="The three systems", right=columns[1:])
+def _systems(summary: Summary) -> FittingTable:
+    rows = {}
     for name in ORDER:
         figures = summary.systems[name]
         low, high = figures.interval
-        table.add_row(
-            Text(SYSTEMS[name], "bold"),
-            Text(f"{figures.accuracy:.1%}", "bold"),
-            f"{low:.1%} - {high:.1%}",
-            Text(f"{figures.seconds:.1f}", "bold"),
-            f"{figures.queries_per_s:.2f}",
-            *_tokens(figures.usage),
-            str(figures.errors),
-        )
-    return table
+        rows[SYSTEMS[name]] = {
+            "right": f"{figures.accuracy:.1%}",
+            "95 % interval": f"{low:.1%} - {high:.1%}",
+            "seconds": f"{figures.seconds:.1f}",
+            "queries/s": f"{figures.queries_per_s:.2f}",
+            **_tokens(figures.usage),
+            "failed": str(figures.errors),
+        }
+    spared = ("cached", "out", "tokens in", "queries/s", "failed")
+    return FittingTable("The three systems", "system", rows, spared, where="summary.json has them")
 
 
-def _tokens(usage: Usage) -> list[str]:
-    counts = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
-    return ["unknown" if count is None else f"{count:,}" for count in counts]
+def _tokens(usage: Usage) -> dict[str, str]:
+    counts = {"tokens in": usage.prompt_tokens, "out": usage.completion_tokens, "cached": usage.cached_tokens}
+    return {heading: "unknown" if count is None else f"{count:,}" for heading, count in counts.items()}
 
 
 def _speedup(summary: Summary) -> Text:

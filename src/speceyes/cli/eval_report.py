@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from speceyes.cli.fitting import FittingTable, figures
 from speceyes.cli.output import visible
 
 
@@ -25,47 +25,6 @@ def report(summary: Mapping[str, Any], folder: Path) -> RenderableType:
     parts += [Text(f"note: {visible(note)}", "yellow") for note in summary["notes"]]
     parts += [Text(), Text(f"Next: speceyes report {visible(str(folder))} -o report.html", "dim")]
     return Group(*parts)
-
-
-def _table(title: str, first: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    table.add_column(first, no_wrap=True, min_width=12)  # a narrow terminal may cut figures, but no names
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
-    return table
-
-
-class _Fitting:
-    """A table that does without some of its columns where the terminal is too narrow: cut figures are no figures.
-
-    Args:
-        title: Its title.
-        first: Heading of the first column, which holds the rows' names.
-        rows: For each name the cells by heading.
-        spared: Headings in the order in which they are left out.
-    """
-
-    def __init__(self, title: str, first: str, rows: Mapping[str, Mapping[str, str]], spared: Sequence[str]) -> None:
-        self._title, self._first, self._rows, self._spared = title, first, rows, spared
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        gone: list[str] = []
-        table = self._without(gone)
-        for heading in self._spared:
-            if console.measure(table, options=options.update(max_width=10_000)).maximum <= options.max_width:
-                break
-            gone.append(heading)
-            table = self._without(gone)
-        yield table
-        if gone:
-            yield Text(f"no room for: {', '.join(gone)}; a wider terminal shows them, --json has them", "dim")
-
-    def _without(self, gone: Sequence[str]) -> Table:
-        headings = [heading for heading in next(iter(self._rows.values()), {}) if heading not in gone]
-        table = _table(self._title, self._first, *headings)
-        for name, cells in self._rows.items():
-            table.add_row(name, *(cells[heading] for heading in headings))
-        return table
 
 
 def _systems(summary: Mapping[str, Any]) -> RenderableType:
@@ -85,7 +44,7 @@ def _systems(summary: Mapping[str, Any]) -> RenderableType:
             "times the agent": _interval(times) if name != "agent" else "1",
             "points against it": _points(against[name]) if name in against else "",
         }
-    return _Fitting(title, "system", rows, ("unread", "by draft", "failed", "95 %", "points against it", "s/query"))
+    return FittingTable(title, "system", rows, ("unread", "by draft", "failed", "95 %", "points against it", "s/query"))
 
 
 def _law(summary: Mapping[str, Any]) -> str | None:
@@ -121,7 +80,7 @@ def _random(summary: Mapping[str, Any]) -> str | None:
 
 
 def _load(summary: Mapping[str, Any]) -> Table:
-    table = _table(
+    table = figures(
         "times the agent, by questions at a time", "system", *(str(c["concurrency"]) for c in summary["load"])
     )
     for name in summary["systems"]:
@@ -131,7 +90,7 @@ def _load(summary: Mapping[str, Any]) -> Table:
 
 def _batch(summary: Mapping[str, Any]) -> Table:
     sizes = summary["batch"]
-    table = _table("screening and drafting alone", "at a time", *(str(size["in_flight"]) for size in sizes))
+    table = figures("screening and drafting alone", "at a time", *(str(size["in_flight"]) for size in sizes))
     table.add_row("s/query", *(_number(size["seconds_a_query"]["value"], 3) for size in sizes))
     return table
 
