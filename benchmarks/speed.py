@@ -247,8 +247,8 @@ async def run(chosen: argparse.Namespace, bars: Progress) -> dict[str, Any]:
     everything = ("agent", "published", *(plan.value for plan in PLANS), "auto")
     beside = ("agent", "paper", "auto")
     if chosen.quick:
-        cases = [("mixed", 8, 16, everything), ("all-tools", 8, 16, ("agent", "auto")), ("easy", 8, 16, beside)]
-        cases.append(("hard", 8, 16, beside))
+        cases = [("mixed", 8, 14, everything), ("all-tools", 8, 12, ("agent", "auto")), ("easy", 8, 12, beside)]
+        cases.append(("hard", 8, 12, beside))
     else:
         cases = [(name, clients, 24, everything) for name in TRAFFIC for clients in (1, 4, 8, 16)]
     rows = []
