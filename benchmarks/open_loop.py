@@ -136,11 +136,11 @@ async def run(chosen: argparse.Namespace, bars: Progress) -> dict[str, Any]:
 
 async def capacities(arms: Mapping[str, Funnel], samples: Sequence[Sample], bars: Progress) -> dict[str, Any]:
     """Queries a second of each arm in a closed loop, over its parts of the questions."""
-    lengths = [len(part) for part in split(samples, len(arms)) if part]
-    task = bars.add_task("capacity", total=len(arms) * len(lengths))
+    parts = [part for part in split(samples, len(arms)) if part]
+    task = bars.add_task("capacity", total=len(arms) * len(parts))
     closed = {name: at_a_time(funnel, PLACES) for name, funnel in arms.items()}
-    took = await compare(closed, samples, lambda: bars.advance(task))
-    return {name: spread([n / s for n, s in zip(lengths, seconds, strict=True)]) for name, seconds in took.items()}
+    took = await compare(closed, parts, lambda: bars.advance(task))
+    return {name: spread([len(part) / s for part, s in zip(parts, seconds, strict=True)]) for name, seconds in took.items()}
 
 
 def turned(names: Sequence[str], by: int) -> list[str]:

@@ -90,11 +90,15 @@ class Asker:
     async def page(self, path: str) -> str | None:
         """A page beside the API, such as `/metrics`; None where there is none."""
         root = self.client.url.removesuffix("/v1")
-        try:
-            response = await self.client._connections().get(root + path, headers=self.client._headers())
-        except httpx.HTTPError:
-            return None
-        return response.text if response.status_code == 200 else None
+        for last in (False, True):  # a kept connection may have been closed by the server a moment ago
+            try:
+                response = await self.client._connections().get(root + path, headers=self.client._headers())
+            except httpx.HTTPError:
+                if last:
+                    return None
+            else:
+                return response.text if response.status_code == 200 else None
+        return None
 
     async def sampled_entries(self) -> list[Mapping[str, Any]]:
         """Log-prob entries of a reply at a high temperature, as they were sent; asked for once."""
