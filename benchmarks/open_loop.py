@@ -140,7 +140,9 @@ async def capacities(arms: Mapping[str, Funnel], samples: Sequence[Sample], bars
     task = bars.add_task("capacity", total=len(arms) * len(parts))
     closed = {name: at_a_time(funnel, PLACES) for name, funnel in arms.items()}
     took = await compare(closed, parts, lambda: bars.advance(task))
-    return {name: spread([len(part) / s for part, s in zip(parts, seconds, strict=True)]) for name, seconds in took.items()}
+    return {
+        name: spread([len(part) / s for part, s in zip(parts, seconds, strict=True)]) for name, seconds in took.items()
+    }
 
 
 def turned(names: Sequence[str], by: int) -> list[str]:
