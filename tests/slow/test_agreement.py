@@ -26,9 +26,10 @@ pytestmark = pytest.mark.slow
 
 K = 20
 TOLERANCE = 1e-2
-AFTER_A_CROP = 3e-2
-"""The agent has twice the draft's layers and reads 400 tokens here, so 16-bit products drift further: up to 0.013 was
-measured. No gate reads these values; a picture or a position in the wrong place moves them by whole nats."""
+AGENT_TOLERANCE = 3e-2
+"""The agent has twice the draft's layers and reads 250 to 400 tokens, so 16-bit products drift further: up to 0.013 was
+measured, on words that it holds for next to impossible. A picture or a position in the wrong place moves them by whole
+nats."""
 DIALECT = DeepEyes(limits=NANO_LIMITS, zoom_context=NANO_ZOOM_CONTEXT, zoom_notes=False)
 CALL = """<think>The red sign looks small.</think>
 <tool_call>
@@ -97,7 +98,7 @@ async def test_the_agent_s_screening_token(
             request, completion = engine.asked[-1]
             assert request.tools
             found.append(difference(completion, request, [view], hf_agent))
-    assert max(found) < TOLERANCE, found
+    assert max(found) < AGENT_TOLERANCE, found
 
 
 async def test_the_agent_s_first_word_after_a_crop(
@@ -116,4 +117,4 @@ async def test_the_agent_s_first_word_after_a_crop(
             request = agent_request(DIALECT, messages, max_tokens=1, top_logprobs=K)
             completion = await client.complete(request)
             found.append(difference(completion, request, [look, crop], hf_agent))
-    assert max(found) < AFTER_A_CROP, found
+    assert max(found) < AGENT_TOLERANCE, found
