@@ -27,6 +27,12 @@ def poisson(count: int, rate: float, seed: Sequence[int]) -> list[float]:
     return [float(at) for at in np.cumsum(np.random.default_rng(seed).exponential(1.0 / rate, count))]
 
 
+def turned(names: Sequence[str], by: int) -> list[str]:
+    """The same in another order: each comes first in its turn."""
+    at = by % len(names)
+    return [*names[at:], *names[:at]]
+
+
 def most_waiting(count: int, places: int) -> int:
     """Queries that may be under way or wait. With more, the load is taken to be more than the arm can bear."""
     return places + count // 4

@@ -26,9 +26,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.arriving import PERCENTILES, Course, figures, is_saturated, most_waiting, offered, poisson
+from benchmarks.arriving import PERCENTILES, Course, figures, is_saturated, most_waiting, offered, poisson, turned
 from benchmarks.machine import line, machine
-from benchmarks.speed import WARMUP, at_a_time, compare, questions, spread
+from benchmarks.speed import FORGETFUL, WARMUP, at_a_time, compare, planned, questions, spread
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -52,7 +52,6 @@ LOADS = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0)
 QUICK_LOADS = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0)
 """Shares of the agent's capacity."""
 QUERIES, QUICK_QUERIES = 60, 24
-FORGETFUL = {"draft.prompt_cache_mib": 0, "agent.prompt_cache_mib": 0}
 SLOTS = {"draft.parallel": PLACES, "agent.parallel": 2 * PLACES}
 """One for each call that may be under way: the draft's, and of the agent screenings and loops."""
 
@@ -92,12 +91,7 @@ async def run(chosen: argparse.Namespace, bars: Progress) -> dict[str, Any]:
     count, seed = chosen.queries, chosen.seed
     async with open_funnel(load_settings(overrides=places | SLOTS | FORGETFUL)) as funnel:
         planners: dict[str, Planner] = {"agent": Fixed(Plan.OFF), "paper": Fixed(Plan.PAPER), "auto": Auto()}
-        arms = {
-            name: Funnel(
-                funnel.draft, funnel.agent, funnel.calibration, stateless=PLACES, loops=PLACES, planner=planner
-            )
-            for name, planner in planners.items()
-        }
+        arms = {name: planned(funnel, planner, PLACES) for name, planner in planners.items()}
         await at_a_time(arms["auto"], PLACES)(
             [sample.query() for sample in questions("mixed", chosen.warmup, seed + 1)]
         )
@@ -143,12 +137,6 @@ async def capacities(arms: Mapping[str, Funnel], samples: Sequence[Sample], bars
     return {
         name: spread([len(part) / s for part, s in zip(parts, seconds, strict=True)]) for name, seconds in took.items()
     }
-
-
-def turned(names: Sequence[str], by: int) -> list[str]:
-    """The same in another order: each comes first in its turn."""
-    at = by % len(names)
-    return [*names[at:], *names[:at]]
 
 
 # What is shown

@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.arriving import offered
+from benchmarks.arriving import offered, turned
 from benchmarks.machine import line, machine
-from benchmarks.speed import Arm, at_a_time, published, questions, spread
+from benchmarks.speed import FORGETFUL, Arm, at_a_time, planned, published, questions, spread
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
@@ -69,6 +69,7 @@ LEVELS = (1, 2, 6, 10)
 LOAD = 0.6
 """Of what a system answers in a closed loop: the rate at which queries come at random."""
 GOAL = 0.15
+PLANNERS = {"agent": Fixed(Plan.OFF), "paper": Fixed(Plan.PAPER)}
 GPU_CLIENTS = (8, 16, 32, 64)
 BATCHING_PLANS = (System.PAPER, System.DRAFT_FIRST, System.PARALLEL, System.HEDGED, System.AUTO)
 
@@ -79,8 +80,7 @@ async def opened(places: int, seed: int) -> AsyncIterator[Funnel]:
 
     Each has answered once, since a server's first answer takes longer.
     """
-    forgetful = {"draft.prompt_cache_mib": 0, "agent.prompt_cache_mib": 0}
-    settings = load_settings(overrides={"funnel.stateless": places, "funnel.loops": places} | forgetful)
+    settings = load_settings(overrides={"funnel.stateless": places, "funnel.loops": places} | FORGETFUL)
     async with open_funnel(settings) as funnel:
         (sample,) = questions(TRAFFIC, 1, seed + 2)
         query = sample.query()
@@ -89,11 +89,6 @@ async def opened(places: int, seed: int) -> AsyncIterator[Funnel]:
         await speculate(query, views, funnel.draft)
         await fall_back(query, views, funnel.agent)
         yield funnel
-
-
-def planned(funnel: Funnel, plan: Plan, places: int) -> Funnel:
-    """The same servers under one plan."""
-    return Funnel(funnel.draft, funnel.agent, funnel.calibration, stateless=places, loops=places, planner=Fixed(plan))
 
 
 async def recorded(samples: Sequence[Sample], seed: int, done: Callable[[], None]) -> Workload:
@@ -192,7 +187,7 @@ async def measured(
     rows: dict[str, dict[str, list[float]]] = {}
     for repeat in range(repeats):
         async with opened(clients, seed) as funnel:
-            for name in _turned(("agent", "paper", "published"), repeat):
+            for name in turned(("agent", "paper", "published"), repeat):
                 seconds: list[float] = []
                 queries = [sample.query() for sample in samples]
                 began = time.perf_counter()
@@ -208,8 +203,8 @@ async def measured(
 def _arm(name: str, funnel: Funnel, clients: int, seconds: list[float]) -> Arm:
     if name == "published":
         return published(funnel, clients)
-    plan = Plan.OFF if name == "agent" else Plan.PAPER
-    return at_a_time(Timed(planned(funnel, plan, clients), seconds), clients)  # type: ignore[arg-type]
+    timed = Timed(planned(funnel, PLANNERS[name], clients), seconds)
+    return at_a_time(timed, clients)  # type: ignore[arg-type]
 
 
 async def arriving(samples: Sequence[Sample], rates: dict[str, float], seed: int, done: Callable[[], None]) -> Any:
@@ -218,7 +213,7 @@ async def arriving(samples: Sequence[Sample], rates: dict[str, float], seed: int
     async with opened(16, seed) as funnel:
         for name, rate in rates.items():
             times = np.cumsum(Open(rate).gaps(len(samples), np.random.default_rng(seed))).tolist()
-            arm = planned(funnel, Plan.OFF if name == "agent" else Plan.PAPER, 16)
+            arm = planned(funnel, PLANNERS[name], 16)
             queries = [sample.query() for sample in samples]
             course = await offered(arm.answer, queries, times, len(samples))
             found[name] = {"rate": rate, "mean": statistics.fmean(course.latencies), "most_under_way": course.most}
@@ -323,11 +318,6 @@ def _share_of_bound(workload: Workload, servers: dict[str, Servers], closed: dic
         / count
         for clients, found in closed.items()
     }
-
-
-def _turned(names: Sequence[str], by: int) -> list[str]:
-    at = by % len(names)
-    return [*names[at:], *names[:at]]
 
 
 def report(record: dict[str, Any]) -> list[Table]:

@@ -26,7 +26,6 @@ import json
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +58,9 @@ WARMUP = 24
 SMALL = PixelLimits(32, 64 * 32**2, 1024 * 32**2)
 """Of a draft model that takes pictures of a megapixel."""
 
+FORGETFUL = {f"{role}.prompt_cache_mib": 0 for role in ("draft", "agent")}
+"""Servers that keep no prompt but those in their slots: no arm lives on what another has asked."""
+
 Arm = Callable[[Sequence[Query]], Awaitable[object]]
 
 
@@ -71,6 +73,11 @@ def questions(traffic: str, count: int, seed: int) -> list[Sample]:
     chosen = easy[:wanted] + hard[: count - wanted]
     order = np.random.default_rng(seed).permutation(len(chosen))
     return [chosen[i] for i in order]
+
+
+def planned(funnel: Funnel, planner: Planner, places: int) -> Funnel:
+    """The same servers under another planner, with so many places for each part of the work."""
+    return Funnel(funnel.draft, funnel.agent, funnel.calibration, stateless=places, loops=places, planner=planner)
 
 
 def at_a_time(funnel: Funnel, clients: int) -> Arm:
@@ -178,24 +185,18 @@ async def measure(
     traffic: str, clients: int, part: int, arms_wanted: Sequence[str], seed: int, bars: Progress, rounds: int = 1
 ) -> Any:
     """One traffic at one concurrency, on servers of its own: in each round each arm answers as many parts as arms."""
-    caches = {f"{role}.prompt_cache_mib": 0 for role in ("draft", "agent")}  # no arm lives on what another has asked
-    settings = load_settings(overrides={"funnel.stateless": clients, "funnel.loops": clients, **caches})
+    settings = load_settings(overrides={"funnel.stateless": clients, "funnel.loops": clients} | FORGETFUL)
     async with open_funnel(settings) as funnel:
-
-        def planned(planner: Planner) -> Funnel:
-            return Funnel(
-                funnel.draft, funnel.agent, funnel.calibration, stateless=clients, loops=clients, planner=planner
-            )
-
         costs = await unloaded(funnel, questions(traffic, WARMUP, seed + 1))
         auto = Auto()
-        every: dict[str, Callable[[], Arm]] = {
-            "agent": lambda: at_a_time(planned(Fixed(Plan.OFF)), clients),
-            "published": lambda: published(funnel, clients),
-            "auto": lambda: at_a_time(planned(auto), clients),
-            **{plan.value: partial(at_a_time, planned(Fixed(plan)), clients) for plan in PLANS},
+        planners: dict[str, Planner] = {
+            "agent": Fixed(Plan.OFF),
+            "auto": auto,
+            **{plan.value: Fixed(plan) for plan in PLANS},
         }
-        arms = {name: every[name]() for name in arms_wanted}
+        every = {name: at_a_time(planned(funnel, planner, clients), clients) for name, planner in planners.items()}
+        every["published"] = published(funnel, clients)
+        arms = {name: every[name] for name in arms_wanted}
         if "auto" in arms:
             await arms["auto"]([sample.query() for sample in questions(traffic, WARMUP, seed + 2)])
         samples = questions(traffic, part * len(arms) * rounds, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -90,13 +91,9 @@ class Asker:
     async def page(self, path: str) -> str | None:
         """A page beside the API, such as `/metrics`; None where there is none."""
         root = self.client.url.removesuffix("/v1")
-        for last in (False, True):  # a kept connection may have been closed by the server a moment ago
-            try:
+        for _ in range(2):  # a kept connection may have been closed by the server a moment ago
+            with suppress(httpx.HTTPError):
                 response = await self.client._connections().get(root + path, headers=self.client._headers())
-            except httpx.HTTPError:
-                if last:
-                    return None
-            else:
                 return response.text if response.status_code == 200 else None
         return None
 

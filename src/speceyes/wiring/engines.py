@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from speceyes.agents.dialects import is_coding, is_native, make_dialect
+from speceyes.agents.dialects import is_native, make_dialect
 from speceyes.config import AgentSettings, DraftSettings
 from speceyes.engines.client import ChatClient
 from speceyes.engines.embedded import PROMPT_CACHE_MIB, EmbeddedServer
@@ -202,20 +202,18 @@ def _prompt_cache_mib(chosen: EngineChoice) -> int:
 
 def _check_nano(role: Role, chosen: EngineChoice) -> None:
     """The nano models are what they are: refuse settings that say otherwise."""
-    facts = {
-        "factor": NANO_LIMITS.factor,
-        "min_pixels": NANO_LIMITS.min_pixels,
-        "max_pixels": NANO_LIMITS.max_pixels,
+    facts: dict[str, tuple[object, ...]] = {
+        "factor": (NANO_LIMITS.factor,),
+        "min_pixels": (NANO_LIMITS.min_pixels,),
+        "max_pixels": (NANO_LIMITS.max_pixels,),
         "dialect": NANO_DIALECTS,
-        "coordinates": "original" if is_coding(getattr(chosen, "dialect", "")) else "resized",
+        "coordinates": ("resized",),
     }
     for name in sorted(chosen.model_fields_set & set(facts)):
-        known = facts[name]
-        if getattr(chosen, name) not in (known if isinstance(known, tuple) else (known,)):
-            said = " or ".join(known) if isinstance(known, tuple) else known
+        if getattr(chosen, name) not in facts[name]:
             raise ConfigError(
-                f"{role}.{name} is {getattr(chosen, name)}, but for the nano {role} it is {said}. Leave it out, "
-                f"or name another model ({role}.url or {role}.gguf)"
+                f"{role}.{name} is {getattr(chosen, name)}, but for the nano {role} it is "
+                f"{' or '.join(map(str, facts[name]))}. Leave it out, or name another model ({role}.url or {role}.gguf)"
             )
 
 
