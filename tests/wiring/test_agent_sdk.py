@@ -17,6 +17,7 @@ from PIL import Image
 
 from speceyes import Agent, AgentAnswer, ToolBudget, tool
 from speceyes.agents import DIALECTS, Budget, make_dialect
+from speceyes.agents.loop import Generate, agent_loop
 from speceyes.config.sandbox import SandboxSettings
 from speceyes.engines.script import Hang, Outcome, Reply, Status
 from speceyes.engines.scripted import ScriptedServer
@@ -27,8 +28,9 @@ from speceyes.imaging import Box, Coordinates, DecodedImage
 from speceyes.sandbox import Availability, choose_provider
 from speceyes.sandbox import Outcome as Ran
 from speceyes.tools import RotateTool
-from speceyes.types import Finish, Sampling, ToolCall
+from speceyes.types import Finish, Query, Sampling, ToolCall
 from speceyes.wiring.agent import ToolRan
+from speceyes.wiring.agent.pictures import read_pictures
 
 PICTURE = Image.linear_gradient("L").resize((560, 280)).convert("RGB")
 ANSWER = Reply("<think>I see it.</think>\n<answer>a van")
@@ -449,6 +451,16 @@ class TestTheRealNanoAgent:
         assert sum(answer.text == digit for answer, (_, _, digit) in zip(answers, questions, strict=True)) >= 4
         with pytest.raises(ConfigError, match="this agent is closed"):
             await Agent.answer(agent, *questions[0][1::-1])
+
+    async def test_its_server_parses_native_calls_where_its_dialect_takes_them(self) -> None:
+        ((scene, question, _),) = small_signs((1,))
+        async with Agent.nano(dialect="deepeyes-native") as agent:
+            connected = await agent._connected()
+            steps = agent_loop(Query(question, await read_pictures([scene])), agent.dialect)
+            step = next(steps)
+            assert isinstance(step, Generate)
+            said = await connected.complete(step.request)
+        assert [call.name for call in said.tool_calls] == ["image_zoom_in_tool"]
 
     def test_it_serves_a_program_without_an_event_loop_and_runs_its_tool(self) -> None:
         seen: list[Box] = []

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from speceyes.agents.budget import Budget
-from speceyes.agents.dialects import Call, Dialect, Prompts
+from speceyes.agents.dialects import Call, Dialect, Prompts, is_native
 from speceyes.agents.ending import end_answer
 from speceyes.engines.client import ChatClient, Engine
 from speceyes.engines.embedded import EmbeddedServer
@@ -126,7 +126,8 @@ class Agent:
         """
         dialect = options.get("dialect", "deepeyes")
         spoken = nano_options(dialect) if isinstance(dialect, str) else {}
-        server = nano_agent(parallel=parallel, threads=threads)
+        parses = isinstance(dialect, str) and is_native(dialect)
+        server = nano_agent(parallel=parallel, threads=threads, parse_calls=parses)
         try:
             agent = cls(server.url, server.model, **{**spoken, "limits": NANO_LIMITS, **options})
         except BaseException:
