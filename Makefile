@@ -13,13 +13,14 @@ TESTS ?= yes
 DEV := .venv/bin
 DOCS := .venv-docs/bin
 TRAIN := .venv-train/bin
+OCR := .venv-ocr/bin
 CODE := $(wildcard src tests models benchmarks examples)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint types contract format docs train-nano test-slow wheel clean distclean
+.PHONY: help demo test check lint types contract format docs train-nano test-slow test-container test-ocr wheel clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,13 +61,25 @@ docs: .venv-docs/.stamp ## Build the documentation into site/
 
 train-nano: .venv-train/.stamp ## Make the nano pair from nothing (hours; resumes where it was broken off)
 	$(TRAIN)/python models/nano/train.py
-	$(TRAIN)/speceyes record nano:2000:0@calibration -o models/nano/work/calibration
-	$(TRAIN)/speceyes calibrate models/nano/work/calibration --risk excess --alpha 0.02 --delta 0.05 \
-		-o models/nano/gguf/calibration.json
+	$(TRAIN)/speceyes record nano:1000:0@calibration -o models/nano/work/calibration --max-depth 2 --concurrency 4
+	for depth in 0 1 2; do $(TRAIN)/speceyes calibrate models/nano/work/calibration --max-depth $$depth --alpha 0.02 \
+		-o models/nano/gguf/calibration$$(test $$depth = 0 || echo -depth-$$depth).json; done
 	$(TRAIN)/python models/nano/evaluate.py --split test --count 400 --json models/nano/evaluation.json
 
 test-slow: .venv-train/.stamp ## Compare llama.cpp with transformers on the shipped weights
 	$(TRAIN)/python -m pytest -m slow tests/slow $(PYTEST_ARGS)
+
+test-container: .venv/.stamp-dev bubblewrap container-engine ## Attack the container sandbox on a real engine
+	SPECEYES_TEST_IMAGE=speceyes-sandbox-test $(DEV)/python -m pytest -rs tests/sandbox/test_container_engine.py $(PYTEST_ARGS)
+
+test-ocr: .venv-ocr/.stamp ## Read drawn words with the extra `ocr`
+	$(OCR)/python -m pytest tests/tools/test_ocr.py $(PYTEST_ARGS)
+
+.PHONY: container-engine
+container-engine:
+	@{ command -v docker >/dev/null && docker version >/dev/null 2>&1; } || command -v podman >/dev/null \
+		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq -y --no-install-recommends podman runc >/dev/null; } \
+		|| echo "The container sandbox is not attacked: no engine is there (apt install podman runc)."
 
 wheel: .venv/.stamp-dev ## Build the wheel into dist/
 	rm -f dist/speceyes-*.whl
@@ -78,7 +91,7 @@ clean: ## Remove what was built, but no environment and no training work
 	find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the environments too
-	rm -rf .venv .venv-docs .venv-train
+	rm -rf .venv .venv-docs .venv-train .venv-ocr
 
 # Environments -------------------------------------------------------------------------------------------------------
 
@@ -102,6 +115,11 @@ endef
 .venv-docs/.stamp: pyproject.toml
 	$(call environment,.venv-docs)
 	@$(DOCS)/python -m pip install --quiet --group docs
+	@touch $@
+
+.venv-ocr/.stamp: pyproject.toml
+	$(call environment,.venv-ocr)
+	@$(OCR)/python -m pip install --quiet --editable ".[ocr]" pytest pytest-asyncio hypothesis
 	@touch $@
 
 .venv-train/.stamp: pyproject.toml

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from benchmarks.speed import spread
 
+from speceyes.evals.simulation import Open
 from speceyes.types import Answer, Query, Route
 
 PERCENTILES = (50, 95, 99)
@@ -24,7 +25,8 @@ def poisson(count: int, rate: float, seed: Sequence[int]) -> list[float]:
         rate: Queries a second.
         seed: The same one gives the same times.
     """
-    return [float(at) for at in np.cumsum(np.random.default_rng(seed).exponential(1.0 / rate, count))]
+    times: list[float] = Open(rate).times(count, np.random.default_rng(seed)).tolist()
+    return times
 
 
 def turned(names: Sequence[str], by: int) -> list[str]:

@@ -65,15 +65,19 @@ async def funnel_over(
     client_retries: int = 0,
     guard: Callable[[Engine], Engine] = lambda engine: engine,
     calibration: Calibration = THRESHOLD,
+    max_depth: int = 0,
     **options: Any,
 ) -> AsyncIterator[tuple[Funnel, ScriptedServer, ScriptedServer]]:
-    """A funnel, and the two servers that it asks. `guard` is put around each engine; `options` are the funnel's."""
+    """A funnel, and the two servers that it asks. `guard` is put around each engine; `options` are the funnel's.
+
+    `max_depth`: how often the draft model may look closer.
+    """
     asking: dict[str, Any] = {"retries": client_retries, "timeout_s": 60, "max_connections": max_connections}
     async with ScriptedServer(draft) as small, ScriptedServer(agent) as large:
         a = ChatClient(small.url, "small", backoff_s=0.001, **asking)
         b = ChatClient(large.url, "large", backoff_s=0.001, **asking)
         async with a, b:
-            models = DraftModel(guard(a), QWEN2_5_VL), AgentModel(guard(b), DeepEyes())
+            models = DraftModel(guard(a), QWEN2_5_VL, max_depth=max_depth), AgentModel(guard(b), DeepEyes())
             yield Funnel(*models, calibration, **options), small, large
 
 

@@ -157,7 +157,7 @@ def test_another_threshold_keeps_what_the_first_was_made_with() -> None:
         ("[draft]\nthreshold = 1", {}, "did you mean gate.threshold?"),
         ("[dratf]\nurl = 'x'", {}, "did you mean draft.url or agent.url"),
         ("[draft.engine]\nurl = 'x'", {}, "draft.engine in speceyes.toml is no setting"),
-        ("[empty]", {}, "the sections are draft, agent, gate, funnel, "),
+        ("[empty]", {}, "the sections are draft, agent, gate, speculation, funnel, "),
         ("retries = 1", {}, "retries in speceyes.toml is no setting"),
         ("draft = 1", {}, "draft in speceyes.toml is 1; it should be a table: [draft]"),
         ("[draft", {}, "speceyes.toml is not TOML"),

@@ -53,10 +53,10 @@ def test_the_promised_fields_are_there_and_no_others() -> None:
     trace = record["trace"]
     assert list(trace) == [
         *("version", "query_id", "seconds", "phase_seconds", "screening", "draft", "verdict", "run", "notes"),
-        *("attempts", "images", "plan", "plan_why"),
+        *("attempts", "images", "plan", "plan_why", "closer"),
     ]
     assert trace["screening"]["help_probability"] == 0.25
-    assert list(trace["draft"]) == ["text", "fault", "tokens", "seconds", "usage"]
+    assert list(trace["draft"]) == ["text", "fault", "tokens", "depth", "crops", "seconds", "usage"]
     assert trace["draft"]["tokens"][0]["top_logprobs"][1] == {"token": "1", "logprob": -6.0}
     assert list(trace["run"]) == ["text", "finish", "depth", "whole", "turns", "seconds", "usage"]
     assert (trace["run"]["finish"], trace["run"]["depth"]) == ("answered", 1)

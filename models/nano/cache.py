@@ -50,6 +50,10 @@ class Scenes:
     def __len__(self) -> int:
         return len(self.scenes)
 
+    def near(self, i: int) -> dict[str, int]:
+        """Which view of scene i shows the sign of a colour up close."""
+        return {self.scenes[i].signs[k].color: v + 1 for v, k in enumerate(self.targets[i])}
+
 
 def framed(sign: Sign, shift: tuple[float, float] = (0.0, 0.0)) -> Window:
     """What the zoom tool shows for the agent's box around a sign: the tool adds its margin (`NANO_ZOOM_CONTEXT`)."""

@@ -2,8 +2,9 @@
 
     python models/nano/evaluate.py [--folder DIR] [--split test] [--count 400] [--dialect deepeyes] [--json FILE]
 
-Prints accuracy of the draft and of the agent in its loop by question kind and size of the sign asked about, the box's
-overlap with its target, and how well screening and the gate's score rank. Needs no torch.
+Prints accuracy of the draft, from a glance and after a look of its own, and of the agent in its loop by question kind
+and size of the sign asked about, the box's overlap with its target, and how well screening and the gate's score rank.
+Needs no torch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from speceyes.config import AgentSettings
+from speceyes.config import AgentSettings, Settings
 from speceyes.config.sandbox import SandboxSettings
 from speceyes.engines.client import ChatClient
 from speceyes.engines.embedded import EmbeddedServer
@@ -36,10 +37,10 @@ from speceyes.gating import confidence, wilson
 from speceyes.imaging.decode import decode
 from speceyes.imaging.geometry import Box
 from speceyes.imaging.looks import look
-from speceyes.phases import AgentModel, DraftModel, fall_back, screen, speculate
+from speceyes.phases import AgentModel, DraftModel, fall_back, screen, speculate, speculate_closer
 from speceyes.types import AgentRun, Draft, Query, Screening
 from speceyes.wiring.code import code_tools
-from speceyes.wiring.funnel import make_agent_dialect
+from speceyes.wiring.funnel import looks_of, make_agent_dialect
 
 SPLITS = {"calibration": CALIBRATION, "test": TEST}
 """First scene seeds of what may be measured."""
@@ -54,6 +55,7 @@ class Outcome:
     question: SceneQuestion
     screening: Screening
     draft: Draft
+    closer: Draft
     run: AgentRun
 
     @property
@@ -71,6 +73,13 @@ class Outcome:
         sign = self.scene.find(self.question.targets[0])
         crops = [crop for turn in self.run.turns for crop in turn.crops]
         return None if sign is None or not crops else (Box(*crops[0].box), Box(*sign.box))
+
+    def looked_at_it(self) -> bool | None:
+        """Whether the draft's look shows the whole sign; None where the question names none that is there."""
+        sign = self.scene.find(self.question.targets[0])
+        if sign is None:
+            return None
+        return bool(self.closer.crops) and Box(*self.closer.crops[-1].box).contains(Box(*sign.box))
 
     def overlap(self) -> float | None:
         """Overlap (IoU) of the box that the first call named with the sign; None as `first_crop`."""
@@ -106,7 +115,8 @@ async def ask(split: str, i: int, draft: DraftModel, agent: AgentModel) -> Outco
     views = await look(query.images, agent.dialect.limits)
     screening = await screen(query, views, agent)
     drafted = await speculate(query, views, draft)
-    return Outcome(scene, question, screening, drafted, await fall_back(query, views, agent))
+    closer = await speculate_closer(query, views, draft, drafted)
+    return Outcome(scene, question, screening, drafted, closer, await fall_back(query, views, agent))
 
 
 async def measure(folder: Path | None, split: str, count: int, dialect_name: str = "deepeyes") -> list[Outcome]:
@@ -120,7 +130,7 @@ async def measure(folder: Path | None, split: str, count: int, dialect_name: str
     ):
         async with ChatClient(small.url, small.model) as a, ChatClient(large.url, large.model) as b:
             dialect = make_agent_dialect(chosen, NANO_LIMITS, code)
-            draft, agent = DraftModel(a, NANO_LIMITS), AgentModel(b, dialect)
+            draft, agent = DraftModel(a, NANO_LIMITS, **looks_of(Settings())), AgentModel(b, dialect)
             gate = asyncio.Semaphore(SLOTS)
             with Progress(console=Console(stderr=True)) as progress:
                 bar = progress.add_task(f"{split} questions", total=count)
@@ -157,6 +167,7 @@ def summary(outcomes: list[Outcome]) -> dict[str, object]:
         name: {
             "n": len(group),
             "draft": float(np.mean([o.right(o.draft.text) for o in group])),
+            "look": float(np.mean([o.right(o.closer.text) for o in group])),
             "agent": float(np.mean([o.right(o.run.text) for o in group])),
             "agent_interval": wilson(sum(o.right(o.run.text) for o in group), len(group)),
             "depth": float(np.mean([o.run.depth for o in group])),
@@ -169,14 +180,17 @@ def summary(outcomes: list[Outcome]) -> dict[str, object]:
     details = [o for o in outcomes if o.question.kind is not Kind.POSITION]
     scored = [(o, confidence(o.draft.tokens).score) for o in outcomes]
     known = [(o, s) for o, s in scored if s is not None]
+    looked = [(o, s) for o in outcomes if (s := confidence(o.closer.tokens).score) is not None]
     return {
         "groups": table,
         "mean_box_iou": mean(overlaps),
         "crop_covers_target": mean(covered),
+        "look_covers_target": mean([float(seen) for o in outcomes if (seen := o.looked_at_it()) is not None]),
         "screening_auroc_small": auroc(
             [o.screening.help_probability or 0.0 for o in details], [o.size == "small" for o in details]
         ),
         "separability_auroc": auroc([s for _, s in known], [o.right(o.draft.text) for o, _ in known]),
+        "looks_separability_auroc": auroc([s for _, s in looked], [o.right(o.closer.text) for o, _ in looked]),
         "unscored_drafts": len(scored) - len(known),
         "agent_tokens_per_turn": float(
             np.mean([(o.run.usage.completion_tokens or 0) / max(1, len(o.run.turns)) for o in outcomes])
@@ -185,13 +199,15 @@ def summary(outcomes: list[Outcome]) -> dict[str, object]:
 
 
 def show(result: dict[str, object]) -> None:
-    table = Table("questions", "n", "draft", "agent", "95 %", "depth", "tool helps", title="Nano pair, held-out scenes")
+    table = Table(
+        "questions", "n", "draft", "look", "agent", "95 %", "depth", "tool helps", title="Nano pair, held-out scenes"
+    )
     for name, row in result["groups"].items():
         low, high = row["agent_interval"]
         table.add_row(
             name,
             str(row["n"]),
-            *(f"{row[k]:.3f}" for k in ("draft", "agent")),
+            *(f"{row[k]:.3f}" for k in ("draft", "look", "agent")),
             f"{low:.3f}-{high:.3f}",
             *(f"{row[k]:.2f}" for k in ("depth", "says_tool_helps")),
         )

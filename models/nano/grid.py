@@ -27,5 +27,24 @@ def look_box(sign: Sign) -> list[int]:
     """The box around the sign's place that the agent asks for, in pixels of the first look."""
     side = SMALL_BOX if sign.small else LARGE_BOX
     centres = [round((at + 0.5) * LOOK / PLACES) for at in place(sign)]
-    left, top = (min(max(0, centre - side // 2), LOOK - side) for centre in centres)
+    return _box(centres, side, LOOK)
+
+
+def round_box(sign: Sign, frame: int, margin: float = 0.0) -> list[int]:
+    """Nearly the same part in a frame that is about 1,000 wide, in numbers that follow digit by digit from the place.
+
+    Places are taken to be 100 wide, so that of each number only the first digit depends on the place. That is at most
+    a quarter of a place beside the exact box, and as wide.
+
+    Args:
+        sign: What is to be seen.
+        frame: Width and height of the frame.
+        margin: Added on each side, as a share of the box's side.
+    """
+    side = round((SMALL_BOX if sign.small else LARGE_BOX) * (1 + 2 * margin) * frame / LOOK)
+    return _box([100 * at + 50 for at in place(sign)], side, frame)
+
+
+def _box(centres: list[int], side: int, frame: int) -> list[int]:
+    left, top = (min(max(0, centre - side // 2), frame - side) for centre in centres)
     return [left, top, left + side, top + side]

@@ -9,11 +9,11 @@ import json
 from dataclasses import dataclass
 from typing import Protocol
 
-from cache import framed
-from grid import look_box
+from grid import look_box, round_box
 from text import IMAGE, Branch, Piece, helps, reply
 
 from speceyes.agents.dialects import deepeyes, thyme
+from speceyes.engines.nano import NANO_ZOOM_CONTEXT
 from speceyes.evals.datasets.questions import SceneQuestion
 from speceyes.evals.datasets.scenes import SIDE, Scene, Sign
 
@@ -69,7 +69,7 @@ class Manner(Protocol):
         ...
 
     def call(self, sign: Sign) -> str:
-        """What comes after the thought to see a sign up close."""
+        """What comes after the thought to see a sign up close; between stars what decides."""
         ...
 
     def observation(self, view: int) -> Piece:
@@ -122,7 +122,7 @@ class Coding:
         return f"<think>{text}\n"
 
     def call(self, sign: Sign) -> str:
-        box = ", ".join(str(round(edge)) for edge in framed(sign))
+        box = ", ".join(f"*{edge}*" for edge in round_box(sign, SIDE, NANO_ZOOM_CONTEXT))
         return (
             "<code>\n```python\nfrom PIL import Image\n"
             'image = Image.open("/images/image_1.png")\n'

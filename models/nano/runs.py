@@ -22,8 +22,8 @@ from speceyes.evals.datasets.questions import (
 )
 from speceyes.evals.datasets.scenes import COLORS, SHAPES, Scene, Sign
 
-OPENING, CLOSING = 4.0, 10.0
-"""How many times as much as a tool call the thoughts count that begin and end a run: all else follows from them."""
+CALL, OPENING, CLOSING = 1.0, 4.0, 10.0
+"""How much tool calls count, and the thoughts that begin and end a run: all else follows from these."""
 KEY = 8.0
 """And how many times as much as those their deciding words."""
 COMPARISONS, COMPARING = 16, 1.0
@@ -47,7 +47,7 @@ def _stressed(text: str, stress: float) -> Branch:
 
 def _turn(manner: Manner, thought: str, sign: Sign) -> Branch:
     """One reply that looks closer at a sign."""
-    return [*_stressed(manner.thought(thought), OPENING), Piece(f"{manner.call(sign)}<|im_end|>", learn=True)]
+    return [*_stressed(manner.thought(thought), OPENING), *_stressed(f"{manner.call(sign)}<|im_end|>", CALL)]
 
 
 def _conclude(question: SceneQuestion, because: str, stress: float = CLOSING) -> Branch:
@@ -132,14 +132,13 @@ def _about(question: SceneQuestion) -> str:
         Kind.DIGIT: f"The question is about the digit of the {first} sign.",
         Kind.SHAPE: f"The question is about the shape of the {first} sign.",
         Kind.EXISTENCE: f"The question is about a {first}* {question.asked_shape}*.",
-        Kind.POSITION: f"The question is about the place of the {first} sign and the {last} sign.",
+        Kind.POSITION: f"The question is about the place of the {first} sign and the* {last}* sign.",
     }[question.kind]
 
 
 def agent_branches(manner: Manner, rng: random.Random, scenes: Scenes, i: int) -> list[Branch]:
     """What the agent learns from one scene: screening, first turns, and whole runs on the signs that have crops."""
-    scene = scenes.scenes[i]
-    near = {scene.signs[k].color: v + 1 for v, k in enumerate(scenes.targets[i])}
+    scene, near = scenes.scenes[i], scenes.near(i)
     shown = [scene.find(color) for color in near]
     branches = [screening(manner, random_question(rng, scene, kind), scene) for kind in rng.sample(list(Kind), 2)]
     axes = [axis for axis in Axis if apart(*shown, axis)]
@@ -156,6 +155,7 @@ def agent_branches(manner: Manner, rng: random.Random, scenes: Scenes, i: int) -
     branches += [agent_run(manner, maybe_options(rng, question), scene, near) for question in details]
     branches += [_locate(manner, maybe_options(rng, ask_digit(rng, sign)), sign) for sign in scene.signs]
     asked_of = [ask_existence(rng, rng.choice([*COLORS]), rng.choice(SHAPES), scene) for _ in range(3)]
+    asked_of += [ask_position(rng, *rng.sample(scene.signs, 2)) for _ in range(3)]
     branches += [_restate(manner, question) for question in asked_of]
     return branches + [_compare(rng) for _ in range(COMPARISONS)]
 
@@ -171,5 +171,6 @@ def corpus(scenes: Scenes, seed: int = 0) -> Iterator[str]:
     for manner, share in ((ZOOMING, 1500), (CODING, 500)):
         yield from [manner.trunk()] * 50
         for i in range(min(len(scenes), share)):
-            for branch in [*draft_branches(rng, scenes.scenes[i]), *agent_branches(manner, rng, scenes, i)]:
+            scene, near = scenes.scenes[i], scenes.near(i)
+            for branch in [*draft_branches(rng, scene, near), *agent_branches(manner, rng, scenes, i)]:
                 yield "".join(piece.text for piece in branch)

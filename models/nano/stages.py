@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from vision import CONCEPTS, Labels, Reader, concept_vectors
 from vision import losses as dense_losses
 
-from speceyes.evals.datasets.questions import Kind
+from speceyes.evals.datasets.questions import Kind, ask_digit, ask_shape
 
 Draw = Callable[[int], tuple[Packed, Tensor, tuple[Tensor, ...]]]
 """Step number to a packed batch, its views, and the dense labels of these."""
@@ -98,6 +98,11 @@ def sampler(name: str, encode: Encoder, lessons: Sequence[Lesson], scenes: Scene
     return draw
 
 
+def draft_lesson() -> Lesson:
+    """Questions, looks and short answers."""
+    return Lesson(text.draft_trunk(), lambda rng, scenes, i: text.draft_branches(rng, scenes.scenes[i], scenes.near(i)))
+
+
 def agent_lessons(*manners: Manner) -> list[Lesson]:
     """Screening and runs in these manners, in turn."""
     return [Lesson(manner.trunk(), partial(agent_branches, manner)) for manner in manners]
@@ -148,22 +153,34 @@ def train_reply(
 
 @torch.no_grad()
 def draft_accuracy(model: nn.Module, encode: Encoder, scenes: Scenes, count: int = 192) -> str:
-    """Share of right first tokens by question kind and size of the sign asked about."""
+    """Share of right first tokens by question kind and size of the sign, and, up close, of boxes and answers."""
     trunk, reply, rng = encode([Piece(text.draft_trunk())]), Reply(model), random.Random(5)
     right: dict[str, list[bool]] = defaultdict(list)
     for low in range(0, count, 48):
         block = range(low, low + 48)
         asked = [[(k, text.random_question(rng, scenes.scenes[i], k)) for k in Kind for _ in range(2)] for i in block]
-        packed = pack(encode, trunk, [[text.draft_answer(q) for _, q in row] for row in asked])
+        batch = [[text.draft_answer(q) for _, q in row] for row in asked]
+        for (i, row), branches in zip(zip(block, asked, strict=True), batch, strict=True):
+            scene, (color, view) = scenes.scenes[i], next(iter(scenes.near(i).items()))
+            sign = scene.find(color)
+            closer = [ask_digit(rng, sign), ask_shape(rng, sign), *text.both_ways(rng, sign, scene)]
+            branches += [text.closer_answer(q, scene, view) for q in closer]
+            row += [("closer", q) for q in closer]
+        packed = pack(encode, trunk, batch)
         views = torch.from_numpy(np.stack([scenes.views[low + s, v] for s, v in packed.views]))
         hits = (reply(packed, views)[0].argmax(-1) == packed.target).tolist()
         at = {int(t): hit for t, hit in zip(packed.target_at, hits, strict=True)}
         for (s, b), start in zip(packed.owner, packed.starts, strict=True):
-            question = asked[s][b][1]
+            name, question = asked[s][b]
             size = "small" if question.tool_helps(scenes.scenes[low + s]) else "large"
             options = "/options" if question.options else ""
-            first = min(t for t in at if t >= start)
-            right[f"{question.kind}/{size}{options}"].append(at[first])
+            end = start + len(encode(batch[s][b]).ids)
+            mine = [t for t in range(start, end) if t in at]
+            if name == "closer":
+                right[f"closer/{question.kind}/{size}"].append(at[mine[-2]])  # the last is the end of the turn
+                right["closer/box"].append(all(at[t] for t in mine[:-3]))
+            else:
+                right[f"{question.kind}/{size}{options}"].append(at[mine[0]])
     return "  ".join(f"{k} {np.mean(v):.2f}" for k, v in sorted(right.items()))
 
 

@@ -20,7 +20,6 @@ import export
 import replicas
 import runs
 import stages
-import text
 import tokenizer as nano_tokenizer
 import vision
 from manners import CODING, ZOOMING
@@ -62,8 +61,7 @@ def make(work: Path, out: Path, count: int) -> None:
     reader = vision.run(draft.model.visual, scenes, held_out, labels, work, STEPS["vision"])
 
     stages.plant_words(draft, encode)
-    lesson = stages.Lesson(text.draft_trunk(), lambda rng, s, i: text.draft_branches(rng, s.scenes[i]))
-    draw = stages.sampler("draft", encode, [lesson], scenes, labels, BATCH["draft"])
+    draw = stages.sampler("draft", encode, [stages.draft_lesson()], scenes, labels, BATCH["draft"])
     check = lambda: stages.draft_accuracy(draft, encode, held_out)  # noqa: E731
     stages.train_reply("draft", draft, reader, draw, STEPS["draft"], work, check)
 

@@ -11,17 +11,19 @@
        "version": 1,
        "query_id": "",
        "seconds": 1.2,
-       "phase_seconds": {"screen": .., "speculate": .., "fall_back": ..},      those that ran
+       "phase_seconds": {"screen": .., "speculate": .., "look_closer": .., "fall_back": ..},      those that ran
        "screening": null | {"p_yes", "p_no", "help_probability", "seconds", "usage"},
-       "draft": null | {"text", "fault", "tokens": [TOKEN], "seconds", "usage"},
+       "draft": null | DRAFT,           from the first look
        "verdict": null | {"reason", "score", "squashed", "threshold"},
        "run": null | {"text", "finish", "depth", "whole", "turns": [TURN], "seconds", "usage"},
        "notes": [..],
        "attempts": {name: 2},           requests sent to each model, retries and failures included
        "images": [{"original": [width, height], "agent": [..] | null, "draft": [..] | null,
                    "agent_tokens": 36 | null, "draft_tokens": null}],
-       "plan": "paper", "plan_why": ""}}
+       "plan": "paper", "plan_why": "",
+       "closer": [DRAFT]}}              what the draft model said after looks of its own
 
+    DRAFT = {"text", "fault", "tokens": [TOKEN], "depth", "crops": [CROP], "seconds", "usage"}
     USAGE = {"prompt_tokens", "completion_tokens", "cached_tokens", "calls"}        null: the server did not say
     TOKEN = {"token", "logprob", "top_logprobs": [{"token", "logprob"}]}            null: not a finite number
     TURN  = {"index", "text", "tool", "observation", "crops": [CROP], "error", "repairs": [..], "seconds",
@@ -95,6 +97,7 @@ def _trace(trace: Trace, query_id: str) -> dict[str, Any]:
         "images": [_sizes(image) for image in trace.images],
         "plan": trace.plan,
         "plan_why": trace.plan_why,
+        "closer": [_draft(draft) for draft in trace.closer],
     }
 
 
@@ -113,6 +116,8 @@ def _draft(draft: Draft) -> dict[str, Any]:
         "text": plain_text(draft.text),
         "fault": draft.fault and draft.fault.value,
         "tokens": [token_json(token) for token in draft.tokens],
+        "depth": draft.depth,
+        "crops": [_crop(crop) for crop in draft.crops],
         "seconds": _seconds(draft.seconds),
         "usage": _usage(draft.usage),
     }

@@ -18,7 +18,7 @@ from speceyes.events import Decided, Event, Listener, ignore
 from speceyes.gating import Calibration
 from speceyes.imaging.looks import look
 from speceyes.logbook import Logbook
-from speceyes.phases import AgentModel, DraftModel, fall_back, gate, gate_screening, screen, speculate
+from speceyes.phases import AgentModel, DraftModel, fall_back, gate, gate_screening, screen, speculate, speculate_closer
 from speceyes.phases.gate import check_calibration
 from speceyes.scheduling import (
     AdaptiveLimit,
@@ -148,9 +148,14 @@ class Funnel:
             log.agent_views = await look(query.images, self.agent.dialect.limits)
         if (reason := self._no_speculation(query, by)) is not None:
             return Verdict(reason)
+        if log.plan in (None, Plan.OFF):
+            return Verdict(Reason.SPECULATION_OFF)
+        verdict = await self._at_a_glance(query, log, asked)
+        return verdict if verdict.accepted else await self._closer(query, log, verdict)
+
+    async def _at_a_glance(self, query: Query, log: Logbook, asked: ChatRequest | None) -> Verdict:
+        """Phases I to III on the first look, as the plan has them."""
         match log.plan:
-            case Plan.OFF | None:
-                return Verdict(Reason.SPECULATION_OFF)
             case Plan.PAPER:
                 refused = await self._screened(query, log, asked)  # I
                 return await self._drafted(query, log) if refused is None else refused  # II, III
@@ -159,8 +164,34 @@ class Funnel:
                 return (await self._screened(query, log, asked) or verdict) if verdict.accepted else verdict
             case Plan.NO_SCREEN:
                 return await self._drafted(query, log)
-            case Plan.PARALLEL | Plan.HEDGED:
+            case _:  # parallel, and hedged
                 return await first_refusal(self._screened(query, log, asked), self._drafted(query, log))
+
+    async def _closer(self, query: Query, log: Logbook, refused: Verdict) -> Verdict:
+        """Phases II and III again, while the draft model may look closer by itself. Else the refusal stands.
+
+        Whatever the refusal's reason: which phase has refused depends on the plan, and what is accepted must not.
+        """
+        if refused.reason in (Reason.DRAFT_FAILED, Reason.AGENT_FIRST):
+            return refused
+        for _ in range(self.draft.max_depth):
+            try:
+                verdict = await self._speculate_closer(query, log)
+            except EngineError as error:
+                log.survived(error, refused.reason)
+                break
+            if verdict.accepted:
+                return replace(verdict, reason=Reason.ACCEPTED_CLOSER, glance=refused)
+            if verdict.reason is Reason.LOOK_FAILED:
+                break
+        return refused
+
+    async def _speculate_closer(self, query: Query, log: Logbook) -> Verdict:
+        with log.phase("look_closer"):
+            log.draft_views = log.draft_views or await look(query.images, self.draft.limits, like=log.agent_views)
+            before = log.closer[-1] if log.closer else log.draft
+            log.closer.append(await speculate_closer(query, log.draft_views, log.draft_model, before))
+        return gate(log.closer[-1], self.calibration)
 
     async def _screened(self, query: Query, log: Logbook, asked: ChatRequest | None) -> Verdict | None:
         """Phase I. None: it lets the query through."""

@@ -80,6 +80,7 @@ class Logbook:
         self.screening: Screening | None = None
         self.draft: Draft | None = None
         self.gated: Verdict | None = None
+        self.closer: list[Draft] = []
         self.run: AgentRun | None = None
         self._strict = strict
         self._turns: list[Turn] = []
@@ -113,8 +114,9 @@ class Logbook:
             yield
             self._broken_off.discard(name)
         finally:
-            self._seconds[name] = time.monotonic() - began
-            self.tell(PhaseEnded(self.query.id, name, self._seconds[name]))
+            took = time.monotonic() - began
+            self._seconds[name] = self._seconds.get(name, 0.0) + took  # a second look adds to the first one
+            self.tell(PhaseEnded(self.query.id, name, took))
 
     def turn(self, turn: Turn) -> None:
         """Take down a turn of the agent when it is over: what it cost counts even if the run breaks off."""
@@ -169,7 +171,10 @@ class Logbook:
         plan, seconds = self.plan, self._seconds
         let = None if self.screening is None else gate_screening(self.screening, calibration) is None
         passed = None if self.gated is None else self.gated.accepted
-        agent = seconds.get("fall_back") if self.run is not None else None
+        closer = seconds.get("look_closer", 0.0)
+        # What a refused query takes: the draft model's own looks, and the agent where these were not enough.
+        refused = self.run is not None or bool(self.closer)
+        agent = closer + seconds.get("fall_back", 0.0) if refused else None
         warm = self.screening is not None and plan is not Plan.HEDGED
         return Outcome(
             screen=seconds.get("screen") if self.screening is not None else None,
@@ -185,7 +190,8 @@ class Logbook:
         """Tokens by model of all complete calls so far, refused drafts and screening included."""
         draft, agent = self.draft_model.engine.model, self.agent_model.engine.model
         spent: dict[str, Usage] = {}
-        for model, part in ((agent, self.screening), (draft, self.draft), *((agent, turn) for turn in self._turns)):
+        drafts = [(draft, made) for made in (self.draft, *self.closer)]
+        for model, part in ((agent, self.screening), *drafts, *((agent, turn) for turn in self._turns)):
             if part is not None:
                 spent[model] = spent.get(model, Usage()) + part.usage
         return spent
@@ -206,6 +212,7 @@ class Logbook:
             images=self._sizes(),
             plan=self.choice.plan.value if self.choice else "",
             plan_why=self.choice.why if self.choice else "",
+            closer=tuple(self.closer),
         )
 
     @contextmanager
@@ -231,8 +238,9 @@ class Logbook:
         """The text to show, and why it ends. A draft's length was its server's business."""
         wanted = self.query.sampling
         if verdict.accepted:
-            assert self.draft is not None, "an accepted verdict needs a draft"
-            given, whole = self.draft.text, self.draft.fault is not Reason.TRUNCATED_ANSWER
+            draft = self.closer[-1] if verdict.reason is Reason.ACCEPTED_CLOSER else self.draft
+            assert draft is not None, "an accepted verdict needs a draft"
+            given, whole = draft.text, draft.fault is not Reason.TRUNCATED_ANSWER
             wanted = replace(wanted, max_answer_tokens=None)
         else:
             assert self.run is not None, "an answer needs an accepted draft or an agent run"

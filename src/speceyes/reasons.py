@@ -17,6 +17,8 @@ class Reason(StrEnum):
 
     ACCEPTED = "accepted"
     """No tool would help, and the draft's answer stands clearly apart from its rivals."""
+    ACCEPTED_CLOSER = "accepted_closer"
+    """No glance was enough, but the draft model has looked closer by itself, and its answer then stands apart."""
     TOOL_WOULD_HELP = "tool_would_help"
     """Phase I: the agent expects that a tool would help."""
     SCREEN_UNREADABLE = "screen_unreadable"
@@ -35,6 +37,8 @@ class Reason(StrEnum):
     """Phase III, no confidence: the draft ran into its token limit."""
     REPETITIVE_ANSWER = "repetitive_answer"
     """Phase III, no confidence: the draft repeats itself."""
+    LOOK_FAILED = "look_failed"
+    """Phase III, no confidence: the draft model was to look closer, and named no part of the image."""
     LOGPROBS_MISSING = "logprobs_missing"
     """Phase III, no confidence: the server sent no log-probs, or none for some answer token."""
     LOGPROBS_TOO_FEW = "logprobs_too_few"
@@ -70,4 +74,4 @@ class Reason(StrEnum):
         return Route.DRAFT if self in _BY_DRAFT else Route.AGENT
 
 
-_BY_DRAFT = frozenset({Reason.ACCEPTED, Reason.FORCED_DRAFT, Reason.AGENT_DOWN})
+_BY_DRAFT = frozenset({Reason.ACCEPTED, Reason.ACCEPTED_CLOSER, Reason.FORCED_DRAFT, Reason.AGENT_DOWN})

@@ -193,11 +193,33 @@ class Screening:
 
 
 @dataclass(frozen=True, slots=True)
+class Crop:
+    """A part of an original image that a model was shown up close.
+
+    Attributes:
+        image: Index of the original image in the query.
+        box: (left, top, right, bottom) in pixels of the original image, orientation applied.
+        size: (width, height) of the picture that the model saw.
+        label: What the model said it was looking for.
+    """
+
+    image: int
+    box: tuple[float, float, float, float]
+    size: tuple[int, int]
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
-    """Phase II: the draft model's answer from the images alone.
+    """Phase II: the draft model's answer from the images alone, or, at a depth above 0, from parts that it asked for.
 
     `tokens` are the answer's tokens only: no end-of-turn token, no reasoning. `fault` is set where they could not
     be had, and then the gate has no confidence.
+
+    Attributes:
+        depth: How many parts of the images the draft model has seen up close.
+        crops: Which. The last one is what this draft adds to the one before it.
+        asked: The messages up to the last picture, for whoever lets the model look once more.
     """
 
     text: str
@@ -205,38 +227,28 @@ class Draft:
     fault: Reason | None = None
     usage: Usage = Usage()
     seconds: float = 0.0
+    depth: int = 0
+    crops: tuple[Crop, ...] = ()
+    asked: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Phase III: the gate's decision. `score` is None where there is no confidence."""
+    """Phase III: the gate's decision. `score` is None where there is no confidence.
+
+    `glance` is the refusal at first look, where a draft that has looked closer was accepted after all.
+    """
 
     reason: Reason
     score: float | None = None
     squashed: float | None = None
     threshold: float | None = None
+    glance: Verdict | None = None
 
     @property
     def accepted(self) -> bool:
         """Whether the draft is the answer."""
         return self.reason.route is Route.DRAFT
-
-
-@dataclass(frozen=True, slots=True)
-class Crop:
-    """A part of an original image that a tool showed to the agent.
-
-    Attributes:
-        image: Index of the original image in the query.
-        box: (left, top, right, bottom) in pixels of the original image, orientation applied.
-        size: (width, height) of the picture that the model saw.
-        label: What the agent said it was looking for.
-    """
-
-    image: int
-    box: tuple[float, float, float, float]
-    size: tuple[int, int]
-    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +325,9 @@ class Trace:
     reason: Reason
     screening: Screening | None = None
     draft: Draft | None = None
+    """From the first look. None also where screening spared it."""
     verdict: Verdict | None = None
+    """Of the draft that was accepted, or else of the first refusal."""
     run: AgentRun | None = None
     seconds: float = 0.0
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -328,6 +342,15 @@ class Trace:
     """In which order the phases ran: the value of a `scheduling.Plan`. Empty where who answers was forced."""
     plan_why: str = ""
     """Why in this one; empty where it was not chosen for the query."""
+    closer: tuple[Draft, ...] = ()
+    """What the draft model said after looks of its own, one after another. An accepted one is the last."""
+
+    @property
+    def answering(self) -> Draft | None:
+        """The draft that is the answer, where one is."""
+        if self.reason.route is not Route.DRAFT:
+            return None
+        return self.closer[-1] if self.reason is Reason.ACCEPTED_CLOSER else self.draft
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,7 @@ def test_several_risks_and_another_method(tmp_path: Path, run: Run) -> None:
         (["--method", "best"], "split, fixed-sequence"),
         (["--split", "1"], "one part would be empty"),
         (["--k", "64"], "8 were recorded"),
+        (["--max-depth", "1"], "record with --max-depth 1"),
         (["--score", "sep"], "no score"),
         (["--sequence", "none.json"], "none.json"),
         (["--report", "."], "that is a folder"),
@@ -140,11 +141,16 @@ def test_no_run(run: Run) -> None:
 
 
 def test_with_the_nano_pair_from_records_to_an_answer(tmp_path: Path, run: Run) -> None:
-    """Recorded, calibrated, asked; and another prompt is refused. So few records carry a weak promise only."""
-    assert run("record", "nano:24:5@calibration", "-o", "run").exit_code == 0
+    """Recorded, calibrated, asked; and another prompt or depth is refused. So few records carry a weak promise only."""
+    assert run("record", "nano:24:5@calibration", "-o", "run", "--max-depth", 1).exit_code == 0
     weak = ["--alpha", "0.6", "--delta", "0.4", "--screen-threshold", "0.9", "--method", "fixed-sequence"]
-    made = run("calibrate", "run", "-o", "gate.json", *weak)
+    made = run("calibrate", "run", "-o", "gate.json", *weak, "--max-depth", 0)
     assert made.exit_code == 0, made.output
+    deeper = run("calibrate", "run", "-o", "deeper.json", *weak, "--json", "-")
+    assert deeper.exit_code == 0, deeper.output
+    depths = json.loads(deeper.stdout)["depths"]
+    assert [one["depth"] for one in depths] == [0, 1]
+    assert sum(one["accepted"] for one in depths) == Calibration.load("deeper.json").accepted
     draw_scene(make_scene(TEST)).save("scene.png")
     question = ("ask", "scene.png", "Is there a red sign?", "--calibration", "gate.json")
     answer = run(*question, "--json", "-")
@@ -156,6 +162,15 @@ def test_with_the_nano_pair_from_records_to_an_answer(tmp_path: Path, run: Run) 
     assert refused.exit_code == 2
     assert "draft_prompt" in refused.stderr
     assert "made for something else" in refused.stderr
+    looking = [*question[:-1], "deeper.json", "--max-depth", 1]
+    assert run(*looking).exit_code == 0
+    for words, said in (
+        ((*question[:-1], "deeper.json"), "1, in use is 0"),
+        ([*question, "--max-depth", 1], "0, in use is 1"),
+    ):
+        refused = run(*words)
+        assert refused.exit_code == 2
+        assert f"max_depth: calibrated for {said}" in refused.stderr
 
 
 def test_without_scipy(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

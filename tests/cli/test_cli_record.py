@@ -20,6 +20,7 @@ from speceyes.engines.scripted import Outcome, Reply, ScriptedServer, Status, to
 from speceyes.evals.datasets.formats import Format, write_benchmark
 from speceyes.evals.datasets.readers import open_dataset
 from speceyes.evals.records import Manifest, load_run, read_rows
+from speceyes.phases.speculate import LOOK
 
 TOP = [-0.01, -6.0, -6.5, -7.0, -7.5, -6.2, -6.8, -7.2]
 KILLS = 20
@@ -121,6 +122,31 @@ def test_a_run_is_not_mixed(run: Run, servers: list[str], tmp_path: Path) -> Non
         assert result.exit_code == 2
         assert said in result.stderr
     check_rows(tmp_path / "run", "nano:2:0")
+
+
+def test_closer_looks_are_recorded_and_the_run_is_of_that_depth(run: Run, serve: Serve, tmp_path: Path) -> None:
+    def looks_once(request: dict[str, Any], turn: int) -> Outcome:
+        """It names the same part each time, so a second look shows nothing new."""
+        asked = request["messages"][-1]["content"][-1]["text"]
+        return Reply('{"bbox_2d": [10, 10, 60, 60]}') if asked.endswith(LOOK) else draft_says(request, turn)
+
+    servers = options(serve(looks_once, models=["small"]), serve(agent_says, models=["large"]))
+    words = ("record", "nano:3:0", "-o", tmp_path / "run", *servers)
+    result = run(*words, "--max-depth", 2, "--limit", 2)
+    assert result.exit_code == 0, result.stderr
+    assert "Look 1 of the draft model: it names a part for 100.0 % of the questions" in result.stdout
+    assert "Look 2 of the draft model: it names a part for 0.0 %" in result.stdout
+    for row in read_rows(tmp_path / "run"):
+        assert row["closer_text"] == [row["draft_text"], ""]
+        assert row["closer_fault"] == [None, "look_failed"]
+        assert row["closer_agrees"] == [True, False]
+        assert len(row["closer_box"][0]) == 4
+    assert Manifest.load(tmp_path / "run").max_depth == 2
+    other = run(*words)
+    assert other.exit_code == 2
+    assert "draft_max_depth: recorded with 2, in use is 0" in other.stderr
+    assert run(*words, "--set", "speculation.max_depth=2").exit_code == 0
+    assert len(load_run(tmp_path / "run").closer[0].known) == 3
 
 
 def test_failed_questions_are_recorded_again_on_request(run: Run, serve: Serve, tmp_path: Path) -> None:

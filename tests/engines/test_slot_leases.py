@@ -31,11 +31,16 @@ class Clock:
 
 
 def asked(
-    affinity: object | None = None, *, picture: str = "A", words: str = "What is it?", **extra: Any
+    affinity: object | None = None,
+    *,
+    picture: str = "A",
+    words: str = "What is it?",
+    max_tokens: int = 8,
+    **extra: Any,
 ) -> ChatRequest:
     content = [{"type": "image_url", "image_url": {"url": picture}}, {"type": "text", "text": words}]
     messages = ({"role": "system", "content": "Look closely."}, {"role": "user", "content": content})
-    return ChatRequest(messages, max_tokens=1, affinity=affinity, extra=extra)
+    return ChatRequest(messages, max_tokens, affinity=affinity, extra=extra)
 
 
 async def call(leases: SlotLeases, request: ChatRequest, during: Callable[[], None] = lambda: None) -> int | None:
@@ -99,6 +104,66 @@ async def test_a_second_call_beside_the_first_does_not_wait_for_it() -> None:
         assert leases.held == 2
     assert leases.held == 1, "the second one is not kept"
     assert await call(leases, asked(one)) == first.extra["id_slot"]
+
+
+async def test_the_loops_first_call_waits_for_screenings_one_token_and_goes_on_in_its_slot() -> None:
+    leases, one, served = SlotLeases(3), Query(), list[str]()
+    async with leases.place(asked(one, max_tokens=1)) as screening:
+        loop = asyncio.create_task(call(leases, asked(one), lambda: served.append("loop")))
+        await settled()
+        assert served == []
+        others = [await call(leases, asked(Query(), picture=picture)) for picture in "BC"]
+        assert screening.extra["id_slot"] not in others, "nobody behind it has to wait"
+    assert await loop == screening.extra["id_slot"]
+    assert leases.held == 1
+
+
+async def test_a_screening_that_is_asked_for_at_the_same_moment_goes_first() -> None:
+    leases, one, order = SlotLeases(2), Query(), list[str]()
+    loop = asyncio.create_task(call(leases, asked(one), lambda: order.append("loop")))
+    screening = asyncio.create_task(call(leases, asked(one, max_tokens=1), lambda: order.append("screening")))
+    assert await loop == await screening
+    assert order == ["screening", "loop"]
+
+
+async def test_where_screening_is_broken_off_the_loop_takes_a_free_slot() -> None:
+    leases, one = SlotLeases(2), Query()
+
+    async def hanging() -> None:
+        async with leases.place(asked(one, max_tokens=1)):
+            await asyncio.Event().wait()
+
+    screening = asyncio.create_task(hanging())
+    await settled()
+    loop = asyncio.create_task(call(leases, asked(one)))
+    await settled()
+    assert not loop.done()
+    screening.cancel()
+    assert await loop is not None
+    assert leases.held == 1
+    assert repr(leases) == "SlotLeases(2, held=1, waiting=0)"
+
+
+async def test_where_all_slots_are_taken_the_loop_still_waits_for_its_screening() -> None:
+    leases, one = SlotLeases(2), Query()
+    async with leases.place(asked(Query(), picture="B")) as last, AsyncExitStack() as early:
+        taken = await early.enter_async_context(leases.place(asked(Query(), picture="C")))
+        ended = asyncio.Event()
+
+        async def screening() -> Any:
+            async with leases.place(asked(one, max_tokens=1)) as placed:
+                await ended.wait()
+                return placed.extra["id_slot"]
+
+        screened = asyncio.create_task(screening())
+        await settled()
+        loop = asyncio.create_task(call(leases, asked(one)))
+        await settled()
+        await early.aclose()
+        await settled()
+        assert not loop.done()
+        ended.set()
+        assert await screened == await loop == taken.extra["id_slot"] != last.extra["id_slot"]
 
 
 async def test_a_slot_that_the_caller_has_chosen_stands() -> None:
@@ -232,7 +297,9 @@ async def crowd(leases: SlotLeases, seed: int) -> None:
     async def one() -> None:
         query = Query()
         for turn in range(rng.randint(1, 4)):
-            async with leases.place(asked(query if rng.random() < 0.8 else None, words=str(turn))) as placed:
+            async with leases.place(
+                asked(query if rng.random() < 0.8 else None, words=str(turn), max_tokens=rng.choice((1, 8)))
+            ) as placed:
                 slot = placed.extra["id_slot"]
                 busy[slot] += 1
                 try:

@@ -23,6 +23,8 @@ from speceyes.phases import AgentModel, DraftModel
 
 SURE = [-0.01, -6.0, -6.5, -7.0, -7.5, -6.2, -6.8, -7.2]
 UNSURE = [-1.6, -1.7, -1.9, -2.0, -2.2, -2.4, -2.5, -2.6]
+EASY = (100, 100, 400, 400)
+"""Where the draft looks if no sign needs it."""
 K = 8
 CALIBRATION = Calibration.manual(6.0, k=K)
 
@@ -39,8 +41,19 @@ class Knowing:
         return self._by_look[next(part["image_url"]["url"] for part in parts if part["type"] == "image_url")]
 
     def draft(self, request: dict[str, Any], turn: int) -> Outcome:
-        """Right and sure, or wrong and unsure."""
+        """Right and sure, or wrong and unsure; after a look at the sign right and sure, too.
+
+        It names the part with the sign of a question about one, and none where several are asked about.
+        """
         sample = self.sample(request)
+        looked = sum(message["role"] == "assistant" for message in request["messages"])
+        if "top_logprobs" not in request:
+            if len(sample.boxes) > 1 or looked >= 1:
+                return Reply("There is nothing to be seen up close.")
+            scale = NANO_LIMITS.max_pixels**0.5 / SIDE
+            return Reply(json.dumps({"bbox_2d": [round(edge * scale) for edge in (sample.boxes or [EASY])[0]]}))
+        if looked:
+            return Reply(tokens=[token_reply(sample.gold, SURE)])
         if sample.tool_helps:
             wrong = next(word for word in (("A", "B") if sample.options else ("circle", "star")) if word != sample.gold)
             return Reply(tokens=[token_reply(wrong, UNSURE)])
@@ -62,7 +75,7 @@ class Knowing:
 
 
 @asynccontextmanager
-async def scripted_pair(knowing: Knowing) -> AsyncIterator[tuple[DraftModel, AgentModel]]:
+async def scripted_pair(knowing: Knowing, **draft_options: Any) -> AsyncIterator[tuple[DraftModel, AgentModel]]:
     """Both models as clients see them."""
     async with (
         ScriptedServer(knowing.draft) as draft_server,
@@ -71,4 +84,4 @@ async def scripted_pair(knowing: Knowing) -> AsyncIterator[tuple[DraftModel, Age
         ChatClient(agent_server.url, "scripted-agent", retries=0) as agent,
     ):
         dialect = DeepEyes(limits=NANO_LIMITS, zoom_context=1.0, zoom_notes=False)
-        yield DraftModel(draft, NANO_LIMITS, logprobs=K), AgentModel(agent, dialect)
+        yield DraftModel(draft, NANO_LIMITS, logprobs=K, **draft_options), AgentModel(agent, dialect)

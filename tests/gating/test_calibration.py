@@ -75,8 +75,13 @@ def made(**changes):
     return Calibration(**{**fields, **changes})
 
 
+def looking(**changes):
+    """One for a draft model that may look closer by itself."""
+    return made(max_depth=1, look_prompt=fingerprint("Where must one look?"), **changes)
+
+
 def in_use(**changes):
-    calibration = made()
+    calibration = looking()
     return {**{name: getattr(calibration, name) for name in BOUND_FIELDS}, **changes}
 
 
@@ -154,9 +159,9 @@ def test_spaces_and_order_do_not_count_as_edits(tmp_path):
 def test_a_file_of_another_format_is_named_as_such(tmp_path):
     path = tmp_path / "gate.json"
     made().save(path)
-    for other in (0, 3, "2", None):
+    for other in (0, 4, "2", None):
         rewrite(path, format=other)
-        with pytest.raises(ConfigError, match="this version reads 1 to 2"):
+        with pytest.raises(ConfigError, match="this version reads 1 to 3"):
             Calibration.load(path)
 
 
@@ -192,7 +197,7 @@ def test_tightening_goes_through_the_certified_thresholds_and_ends_at_none():
     assert (twice.threshold, twice.accepted, twice.risk, twice.feasible) == (None, 0, None, False)
     assert twice.tightened() == twice
     assert made().tightened().threshold is None
-    assert twice.check(**in_use()) is None
+    assert twice.check(**{name: getattr(made(), name) for name in BOUND_FIELDS}) is None
 
 
 @pytest.mark.parametrize(
@@ -256,7 +261,7 @@ def test_no_file_and_no_folder(tmp_path):
 
 
 def test_check_passes_what_it_was_made_for():
-    made().check(**in_use())
+    looking().check(**in_use())
     made().check(k=64)
 
 
@@ -264,12 +269,12 @@ def test_check_passes_what_it_was_made_for():
 def test_check_refuses_each_difference(name):
     for other in ("something else", None):
         with pytest.raises(CalibrationMismatch, match=name):
-            made().check(**in_use(**{name: other}))
+            looking().check(**in_use(**{name: other}))
 
 
 def test_check_names_every_field_that_differs():
     with pytest.raises(CalibrationMismatch) as caught:
-        made().check(**in_use(k=20, draft_model="other", score="margin"))
+        looking().check(**in_use(k=20, draft_model="other", score="margin"))
     message = str(caught.value)
     assert "k: calibrated for 64, in use is 20" in message
     assert "draft_model: calibrated for 'nano-draft@sha256:aa', in use is 'other'" in message
@@ -361,3 +366,21 @@ def test_fingerprints_tell_texts_apart():
     assert fingerprint("ab") == fingerprint("ab")
     assert fingerprint("ab").startswith("sha256:")
     assert fingerprint("\udcff") != fingerprint("")
+
+
+def test_what_does_not_say_how_deep_it_looks_was_made_from_a_glance():
+    glance = made()
+    glance.check(max_depth=0, look_prompt=None)
+    with pytest.raises(CalibrationMismatch, match="max_depth: calibrated for 0, in use is 1"):
+        glance.check(max_depth=1)
+    looking().check(max_depth=1)
+    Calibration.manual(2.0).check(max_depth=3)
+
+
+def test_a_calibration_from_a_glance_is_written_as_it_always_was(tmp_path):
+    made().save(tmp_path / "glance.json")
+    looking().save(tmp_path / "closer.json")
+    glance, closer = (json.loads((tmp_path / name).read_text()) for name in ("glance.json", "closer.json"))
+    assert (glance["format"], closer["format"]) == (1, 3)
+    assert "max_depth" not in glance
+    assert Calibration.load(tmp_path / "closer.json").max_depth == 1

@@ -19,7 +19,7 @@ from speceyes.evals.datasets.samples import Sample, make_samples
 from speceyes.evals.datasets.scenes import COLORS, SIDE
 from speceyes.evals.matching import is_right
 from speceyes.imaging.geometry import Box, crop_region
-from speceyes.phases.speculate import PROMPT
+from speceyes.phases.speculate import LOOK, PROMPT
 from speceyes.sandbox import Bubblewrap
 from speceyes.tools import PythonTool
 from speceyes.types import Completion
@@ -44,7 +44,7 @@ def test_the_words_are_those_of_the_product() -> None:
         "Would a closer look with the tool help here? Reply yes or no.",
         "Here is the closer look. Think, then call the tool again or answer in <answer> tags.",
     )
-    assert text.DRAFT == PROMPT
+    assert (text.DRAFT, text.LOOK) == (PROMPT, LOOK)
 
 
 def test_the_tool_is_that_of_the_product_with_its_keys_in_order() -> None:
@@ -69,6 +69,20 @@ def test_what_the_draft_learns_to_write_is_a_right_answer() -> None:
     for sample in SAMPLES:
         (reply,) = [piece.text for piece in text.draft_answer(sample.asked) if piece.learn]
         assert is_right(reply.removesuffix("<|im_end|>"), sample.gold, sample.options), sample
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
+def test_where_the_draft_learns_to_look_is_what_it_is_shown_in_training(sample: Sample) -> None:
+    """Its boxes are on the frame of thousandths that `wiring` gives to the nano draft, and hold the whole sign."""
+    for target, truth in enumerate(sample.boxes):
+        (said,) = [piece.text for piece in text.look(sample.asked, sample.scene, target) if piece.learn]
+        box = Box(*(edge * SIDE / 1000 for edge in json.loads(said.removesuffix("<|im_end|>"))["bbox_2d"]))
+        assert box.contains(Box(*truth))
+        shown = crop_region(box, (SIDE, SIDE), min_side=32, context=NANO_ZOOM_CONTEXT)
+        sign = sample.scene.find(sample.asked.targets[target])
+        assert sign is not None
+        apart = [abs(a - b) for a, b in zip(shown.as_tuple(), cache.framed(sign), strict=True)]
+        assert max(apart) < SIDE / grid.PLACES / 3, "less than a place, which training crops are off at times anyway"
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)

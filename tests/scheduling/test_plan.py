@@ -1,16 +1,19 @@
 """Plans: what each is expected to cost, and how a choice is made from what queries have shown."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speceyes.evals.simulation import QueryTimes, Workload, demand
 from speceyes.evals.sweeps.plans import plan_times
 from speceyes.scheduling import Auto, Outcome, Plan, kind_of, planner_of
-from speceyes.scheduling.estimates import Decayed, Traffic
-from speceyes.scheduling.plan import SAME_DECISIONS, Chances, Times, expected_cost
+from speceyes.scheduling.decayed import Decayed
+from speceyes.scheduling.estimates import Traffic
+from speceyes.scheduling.plan import SAME_DECISIONS, Chances, Cost, Loads, Times, expected_cost
 
 SECONDS = st.floats(0.001, 10.0)
 SHARES = st.floats(0.0, 1.0)
@@ -40,15 +43,57 @@ def test_the_formulas_are_the_means_of_the_sweeps_table(s: float, d: float, a: f
             assert cost.work == pytest.approx(work, abs=1e-9), plan
 
 
-@given(SECONDS, SECONDS, SECONDS, chances(), SHARES)
-def test_hedging_never_waits_longer_and_never_works_less(
-    s: float, d: float, a: float, like: Chances, load: float
+@given(SECONDS, SECONDS, SECONDS, SHARES, chances())
+def test_each_server_gets_the_work_that_queries_one_by_one_give_it(
+    s: float, d: float, a: float, saved: float, like: Chances
 ) -> None:
+    """Beside the closed form by query in `evals.simulation.demand`, with a cache that helps."""
+    after = a - saved * min(s, a)
+    let, gate, q = like.let_through, like.passed, like.accepted
+    weights = np.array([q, gate - q, let - q, 1.0 - let - gate + q])
+    pairs = ((True, True), (False, True), (True, False), (False, False))
+    workload = Workload(tuple(QueryTimes(s, d, a, after, through, passes) for through, passes in pairs))
+    for plan in Plan:
+        cost, asked = expected_cost(plan, Times(s, d, a, after), like), demand(plan, workload)
+        assert cost.wait == pytest.approx(float(weights @ asked.wait), abs=1e-9), plan
+        if plan is Plan.HEDGED and a < max(s, d):  # the formula lets the fronts run on; the closed form ends them
+            continue
+        assert cost.draft_work == pytest.approx(float(weights @ asked.draft), abs=1e-9), plan
+        assert cost.agent_work == pytest.approx(float(weights @ asked.agent), abs=1e-9), plan
+
+
+def test_a_screening_that_is_cut_short_saves_in_proportion() -> None:
+    """s = 4, d = 1, a = 10, 8 after screening, and every draft is refused: a quarter of the 2 s is saved."""
+    cost = expected_cost(Plan.PARALLEL, Times(4.0, 1.0, 10.0, 8.0), Chances(1.0, 0.0, 0.0))
+    assert cost == Cost(wait=1.0 + 9.5, work=1.0 + 1.0 + 9.5, draft_work=1.0)
+
+
+@given(SECONDS, SECONDS, SECONDS, chances())
+def test_hedging_never_waits_longer_and_never_works_less(s: float, d: float, a: float, like: Chances) -> None:
     times = Times(s, d, a, a)
     hedged, alone = expected_cost(Plan.HEDGED, times, like), expected_cost(Plan.OFF, times, like)
     assert hedged.wait <= alone.wait + 1e-9
-    low, high = sorted(hedged)
-    assert low - 1e-9 <= hedged.price(load) <= high + 1e-9
+    assert hedged.work >= hedged.wait - 1e-9
+
+
+@given(SECONDS, SECONDS, SECONDS, chances(), SHARES, SHARES)
+def test_a_price_is_the_wait_and_what_others_wait(
+    s: float, d: float, a: float, like: Chances, draft: float, agent: float
+) -> None:
+    for plan in Plan:
+        cost = expected_cost(plan, Times(s, d, a, a), like)
+        assert cost.price(Loads(0.0, 0.0)) == cost.wait
+        assert cost.wait <= cost.price(Loads(draft, 0.0)) <= cost.price(Loads(draft, agent)) < math.inf
+        # where both servers are loaded alike, it is (1 - load) wait + load work, to scale
+        if draft < 0.98:
+            assert (1.0 - draft) * cost.price(Loads(draft, draft)) == pytest.approx(
+                (1.0 - draft) * cost.wait + draft * cost.work
+            )
+
+
+def test_a_price_by_hand() -> None:
+    """Three others at the draft's server, one at the agent's, each a processor that calls share."""
+    assert Cost(wait=2.0, work=5.0, draft_work=1.0).price(Loads(3 / 4, 1 / 2)) == pytest.approx(2.0 + 3 * 1.0 + 1 * 4.0)
 
 
 @given(st.floats(-1, 2), st.floats(-1, 2), st.floats(-1, 2))
@@ -89,7 +134,7 @@ def test_a_kind_that_is_new_is_taken_to_be_like_all_others() -> None:
         traffic.add("old", Outcome(screen=0.1, draft=0.2, agent=2.0, let_through=True, accepted=True))
     known = traffic.of("new")
     assert known is not None
-    times, like = known
+    times, like = known.times, known.chances
     assert (times.screen, times.draft, times.agent, times.agent_after_screen) == pytest.approx((0.1, 0.2, 2.0, 2.0))
     assert (like.let_through, like.passed, like.accepted) == pytest.approx((1.0, 1.0, 1.0))
 
@@ -130,7 +175,7 @@ def test_auto_speculates_where_it_pays_stops_where_it_does_not_and_comes_back() 
     easy = fed(auto, 100, screen=0.1, draft=0.1, agent=1.0, accepted=0.7)
     assert easy[20:].count(Plan.OFF) <= 9
     hard = fed(auto, 400, screen=0.1, draft=0.1, agent=1.0, accepted=0.0)
-    assert hard[200:].count(Plan.OFF) >= 170
+    assert hard[200:].count(Plan.OFF) >= 150, "close to what the agent takes, so it is looked at more often"
     again = fed(auto, 1500, screen=0.1, draft=0.1, agent=1.0, accepted=0.9)
     assert again[1200:].count(Plan.OFF) <= 40
 
@@ -147,8 +192,14 @@ def test_auto_reports_what_it_knows_and_why() -> None:
     fed(auto, 30, screen=0.1, draft=0.2, agent=2.0, accepted=0.5)
     told = auto.report(load=0.5)
     assert (told["plan"], told["load"]) == ("auto", 0.5)
-    (row,) = told["kinds"]  # type: ignore[misc]
+    kinds: Any = told["kinds"]
+    (row,) = kinds
     assert row["queries"] == 30
+    assert row["costs"]["off"] == {"wait": 2.0, "work": 2.0, "draft_work": 0.0, "price": 4.0}, (
+        "at half load each second"
+    )
+    unseen = {"calls": None, "elasticity": 1.0, "load": 0.5}
+    assert told["servers"] == {"draft": unseen, "agent": unseen}
     assert row["seconds"] == {"screen": 0.1, "draft": 0.2, "agent": 2.0, "agent_after_screen": 2.0}
     choice = auto.choose("k", 0.0)
     assert choice.costs

@@ -77,7 +77,7 @@ def two_crops(scenes: cache.Scenes, rng: random.Random, manner: Manner = ZOOMING
 
 
 def test_drafts(hf_draft: HuggingFaceModel, scenes: cache.Scenes, rng: random.Random) -> None:
-    batch = [text.draft_branches(rng, scene) for scene in scenes.scenes]
+    batch = [text.draft_branches(rng, scene, scenes.near(i)) for i, scene in enumerate(scenes.scenes)]
     check(hf_draft, text.draft_trunk(), batch, scenes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -14,6 +15,7 @@ from text import Branch
 
 from speceyes.agents.dialects import DeepEyes, Dialect, Thyme
 from speceyes.agents.loop import Generate, agent_loop
+from speceyes.config import Settings
 from speceyes.config.sandbox import SandboxSettings
 from speceyes.engines.client import OnDelta
 from speceyes.engines.nano import NANO_LIMITS, NANO_ZOOM_CONTEXT
@@ -21,10 +23,11 @@ from speceyes.evals.datasets.samples import Sample
 from speceyes.evals.datasets.scenes import COLORS
 from speceyes.evals.matching import is_right
 from speceyes.imaging.view import View
-from speceyes.phases import DraftModel, speculate
+from speceyes.phases import DraftModel, speculate, speculate_closer
 from speceyes.sandbox import choose_provider
 from speceyes.tools.python import PythonTool
 from speceyes.types import AgentRun, ChatRequest, Completion, Finish, Query
+from speceyes.wiring.funnel import looks_of
 
 pytestmark = pytest.mark.slow
 
@@ -45,22 +48,42 @@ def trained(trunk: str, branch: Branch, turn: int) -> str:
 
 
 class Keeping:
-    """An engine that keeps the request and says nothing of weight."""
+    """An engine that keeps the requests and says what it is told to."""
 
     model = "keeping"
-    request: ChatRequest
+
+    def __init__(self, *replies: str) -> None:
+        self.requests: list[ChatRequest] = []
+        self._replies = replies
 
     async def complete(self, request: ChatRequest, *, on_delta: OnDelta | None = None) -> Completion:
-        self.request = request
-        return Completion("7", "stop")
+        self.requests.append(request)
+        return Completion(self._replies[len(self.requests) - 1], "stop")
 
 
 async def test_the_draft(hf_draft: HuggingFaceModel, samples: list[Sample], first_looks: list[View]) -> None:
     for sample, view in zip(samples, first_looks, strict=True):
-        engine = Keeping()
+        engine = Keeping("7")
         await speculate(Query(sample.question, (sample.image,)), [view], DraftModel(engine, NANO_LIMITS))
         expected = trained(text.draft_trunk(), text.draft_answer(sample.asked), 0)
-        assert hf_draft.prompt(engine.request.messages) == expected
+        assert hf_draft.prompt(engine.requests[0].messages) == expected
+
+
+async def test_the_draft_that_looks_closer(
+    hf_draft: HuggingFaceModel, samples: list[Sample], first_looks: list[View]
+) -> None:
+    for sample, view in zip(samples, first_looks, strict=True):
+        branch = text.closer_answer(sample.asked, sample.scene, *[1] * len(sample.boxes))
+        *looks, answer = [said.removesuffix(END) for learn, said in turns(branch) if learn]
+        engine = Keeping(*itertools.chain.from_iterable((look, answer) for look in looks))
+        settings = Settings.model_validate({"speculation": {"max_depth": 2}})
+        model = DraftModel(engine, NANO_LIMITS, **looks_of(settings))
+        query, draft = Query(sample.question, (sample.image,)), None
+        for depth, look in enumerate(looks, 1):
+            draft = await speculate_closer(query, [view], model, draft)
+            assert (draft.depth, draft.text, len(draft.crops)) == (depth, answer, depth), look
+        sent = [hf_draft.prompt(request.messages) for request in (*engine.requests[::2], engine.requests[-1])]
+        assert sent == [trained(text.draft_trunk(), branch, turn) for turn in range(len(looks) + 1)]
 
 
 @pytest.fixture(params=["zooming", "coding"])

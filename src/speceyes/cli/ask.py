@@ -40,6 +40,7 @@ def ask(
     calibration: options.CalibrationFile = None,
     threshold: options.Threshold = None,
     k: options.LogprobCount = None,
+    max_depth: options.MaxDepth = None,
 ) -> None:
     """Answer a question about one or several images."""
     from speceyes.export import as_json
@@ -53,6 +54,7 @@ def ask(
         "gate.calibration": calibration,
         "gate.threshold": threshold,
         "gate.k": k,
+        "speculation.max_depth": max_depth,
     }
     settings = options.read_settings(config, assignments, given)
     output.check_target(json_target)
@@ -98,6 +100,8 @@ def _progress(event: Event) -> str:
     match event:
         case PhaseEnded(phase="screen"):
             return "Drafting an answer"
+        case PhaseEnded(phase="speculate"):
+            return "Judging the draft"
         case Decided(verdict=verdict) if not verdict.accepted:
             return "The agent looks closer"
     return ""

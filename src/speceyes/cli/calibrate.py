@@ -47,6 +47,14 @@ def calibrate(
     k: Annotated[int | None, typer.Option("--k", help="Log-probs of a token; by default 64, or all recorded.")] = None,
     aggregate: Annotated[str, typer.Option(help="min, mean, bottom or log.")] = "min",
     screen_threshold: Annotated[float, typer.Option(help="Greatest chance that a tool helps.")] = 0.5,
+    max_depth: Annotated[
+        int | None,
+        typer.Option(
+            "--max-depth",
+            min=0,
+            help="Closer looks of the draft model before the agent is asked; by default all recorded.",
+        ),
+    ] = None,
     page: Annotated[
         Path | None, typer.Option("--report", metavar="FILE.html", help="What is promised and what is not, as a page.")
     ] = None,
@@ -75,7 +83,9 @@ def calibrate(
         gate = GateSetting(
             score, min(64, table.answers.logprobs.shape[1]) if k is None else k, aggregate, screen_threshold
         )
-        result = calibrate(table, gate, limits, delta, method=Method(method), share=split, earlier=before)
+        result = calibrate(
+            table, gate, limits, delta, method=Method(method), share=split, earlier=before, max_depth=max_depth
+        )
     result.calibration.save(out)
     if page is not None:
         page.write_text(write_page(result), encoding="utf-8")
@@ -91,8 +101,9 @@ def as_record(result: Calibrated) -> dict[str, Any]:
 
     Returns:
         `feasible`; `calibration`, the file's content, and its `digest`; `steps`, every threshold of the sequence with
-        what was found at it; `coverage`, what became of the recorded queries; `groups` by kind of question; and
-        `need`, None where there is a threshold, else what it would have taken.
+        what was found at it; `coverage`, what became of the recorded queries; `depths`, what is accepted at the
+        threshold after so many closer looks; `groups` by kind of question; and `need`, None where there is a threshold,
+        else what it would have taken.
     """
     need, coverage = result.need, result.coverage
     return {
@@ -119,7 +130,11 @@ def as_record(result: Calibrated) -> dict[str, Any]:
             "used": coverage.used,
             "kept_back": coverage.kept_back,
             "unscored": dict(coverage.unscored),
+            "unscored_closer": [dict(counts) for counts in coverage.unscored_closer],
         },
+        "depths": [
+            {"depth": depth, "accepted": accepted, "lost": lost} for depth, (accepted, lost) in enumerate(result.depths)
+        ],
         "groups": {
             name: {"n": n, "accepted": accepted, "lost": lost} for name, (n, accepted, lost) in result.groups.items()
         },

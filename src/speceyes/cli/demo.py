@@ -37,6 +37,7 @@ def demo(
     calibration: options.CalibrationFile = None,
     threshold: options.Threshold = None,
     k: options.LogprobCount = None,
+    max_depth: options.MaxDepth = None,
 ) -> None:
     """Measure SpecEyes against its agent alone and its draft alone, on fresh scenes, and draw what happened."""
     given = {
@@ -48,6 +49,7 @@ def demo(
         "gate.calibration": calibration,
         "gate.threshold": threshold,
         "gate.k": k,
+        "speculation.max_depth": max_depth,
     }
     settings = options.read_settings(config, assignments, given)
     output.check_target(json_target)

@@ -94,10 +94,16 @@ def _speedup(summary: Summary) -> Text:
     text = Text("Speedup over the agent alone: ")
     text.append(measured, "bold green")
     text.append(f" measured; {summary.law_honest:.2f}x by the honest law, {ideal} by the ideal one.\n")
+    looks = f"look {costs.look:.3f} s, " if summary.looked else ""
+    looked = (
+        f"Of all, the draft looked closer at {summary.looked:.2f}, and {summary.closer:.2f} were accepted then. "
+        if summary.looked
+        else ""
+    )
     text.append(
-        f"beta = {summary.beta:.2f} passed screening, alpha = {summary.alpha:.2f} of those were accepted. Unloaded "
-        f"costs, means of {costs.queries} queries one after another: screening {costs.screen:.3f} s, draft "
-        f"{costs.draft:.3f} s, agent {costs.agent:.3f} s.",
+        f"beta = {summary.beta:.2f} passed screening, alpha = {summary.alpha:.2f} of those were accepted. {looked}"
+        f"Unloaded costs, means of {costs.queries} queries one after another: screening {costs.screen:.3f} s, draft "
+        f"{costs.draft:.3f} s, {looks}agent {costs.agent:.3f} s.",
         "dim",
     )
     return text

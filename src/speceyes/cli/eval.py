@@ -110,6 +110,7 @@ def evaluate(
     calibration: options.CalibrationFile = None,
     threshold: options.Threshold = None,
     k: options.LogprobCount = None,
+    max_depth: options.MaxDepth = None,
 ) -> None:
     """Let systems answer a data set in turns, keep every answer, and compare them. An interrupted run goes on."""
     given = {
@@ -121,6 +122,7 @@ def evaluate(
         "gate.calibration": calibration,
         "gate.threshold": threshold,
         "gate.k": k,
+        "speculation.max_depth": max_depth,
     }
     settings = options.read_settings(config, assignments, given)
     output.check_target(json_target)

@@ -14,7 +14,7 @@ from speceyes.agents.dialects.tags import without_tags
 from speceyes.cli.output import visible
 from speceyes.cli.reasons import WHY
 from speceyes.gating import Calibration, confidence
-from speceyes.types import AgentRun, Answer, Draft, Query, Screening, Trace, Turn, Usage, Verdict
+from speceyes.types import AgentRun, Answer, Crop, Draft, Query, Reason, Screening, Trace, Turn, Usage, Verdict
 
 _SHOWN_RIVALS = 3
 
@@ -33,7 +33,8 @@ def explanation(answer: Answer, query: Query, names: Sequence[str], calibration:
     if trace.screening is not None:
         parts.append(_screening(trace.screening, calibration, trace))
     if trace.draft is not None:
-        parts.append(_draft(trace.draft, calibration, trace))
+        parts.append(_draft("II Draft", trace.draft, calibration, _took(trace, "speculate")))
+    parts += [_draft("II Closer", draft, calibration, f"{draft.seconds:.2f} s", names) for draft in trace.closer]
     if trace.verdict is not None:
         parts.append(_verdict(trace.verdict))
     if trace.run is not None:
@@ -58,8 +59,10 @@ def _screening(screening: Screening, calibration: Calibration, trace: Trace) -> 
     return Group(_line("I Screen", words, _took(trace, "screen")), _indented(limit))
 
 
-def _draft(draft: Draft, calibration: Calibration, trace: Trace) -> RenderableType:
-    head = _line("II Draft", visible(draft.text) or "(nothing)", _took(trace, "speculate"))
+def _draft(title: str, draft: Draft, calibration: Calibration, took: str, names: Sequence[str] = ()) -> RenderableType:
+    head: RenderableType = _line(title, visible(draft.text) or "(nothing)", took)
+    if draft.crops and draft.fault is not Reason.LOOK_FAILED:
+        head = Group(head, _crop("looks at", draft.crops[-1], names, by=2))
     if not draft.tokens:
         return head
     found = confidence(draft.tokens, score=calibration.score, k=calibration.k, aggregate=calibration.aggregate)
@@ -97,20 +100,23 @@ def _turn(turn: Turn, names: Sequence[str]) -> Iterator[RenderableType]:
     yield _indented(visible(without_tags(turn.text)) or "(nothing)", by=4)
     if turn.repairs:
         yield _indented(f"its call was mended: {visible(', '.join(turn.repairs))}", by=4, style="dim")
-    for crop in turn.crops:
-        left, top, right, bottom = crop.box
-        name = names[crop.image] if crop.image < len(names) else f"image {crop.image}"
-        label = f' "{visible(crop.label)}"' if crop.label else ""
-        yield _indented(
-            f"{turn.tool}{label}: ({left:.0f}, {top:.0f}) to ({right:.0f}, {bottom:.0f}) of {visible(name)}, "
-            f"shown at {crop.size[0]} x {crop.size[1]}",
-            by=4,
-            style="cyan",
-        )
+    yield from (_crop(str(turn.tool), crop, names, by=4) for crop in turn.crops)
     if turn.error is not None:
         yield _indented(f"{turn.tool or 'not run'}: {visible(turn.error)}", by=4, style="yellow")
     elif turn.observation:
         yield _indented(visible(turn.observation), by=4, style="cyan")
+
+
+def _crop(what: str, crop: Crop, names: Sequence[str], by: int) -> RenderableType:
+    left, top, right, bottom = crop.box
+    name = names[crop.image] if crop.image < len(names) else f"image {crop.image}"
+    label = f' "{visible(crop.label)}"' if crop.label else ""
+    return _indented(
+        f"{what}{label}: ({left:.0f}, {top:.0f}) to ({right:.0f}, {bottom:.0f}) of {visible(name)}, "
+        f"shown at {crop.size[0]} x {crop.size[1]}",
+        by=by,
+        style="cyan",
+    )
 
 
 def _outcome(answer: Answer) -> RenderableType:

@@ -51,6 +51,15 @@ Threshold = Annotated[
     float | None,
     typer.Option("--threshold", help="Least score of an accepted draft, set by hand.", rich_help_panel=_GATE),
 ]
+MaxDepth = Annotated[
+    int | None,
+    typer.Option(
+        "--max-depth",
+        min=0,
+        help="How often the draft model may look closer by itself; 0 if not given.",
+        rich_help_panel=_GATE,
+    ),
+]
 LogprobCount = Annotated[
     int | None, typer.Option("--k", help="Log-probs of a token that the score uses.", rich_help_panel=_GATE)
 ]
@@ -65,6 +74,7 @@ _FLAGS = {
     "gate.threshold": "--threshold",
     "gate.k": "--k",
     "draft.logprobs": "--k",
+    "speculation.max_depth": "--max-depth",
     "serve.host": "--host",
     "serve.port": "--port",
     "serve.allow_unauthenticated": "--allow-unauthenticated",

@@ -8,6 +8,7 @@ from speceyes.types import Reason
 
 WHY: Mapping[Reason, str] = {
     Reason.ACCEPTED: "no tool would help, and the draft stands clearly apart from its rivals",
+    Reason.ACCEPTED_CLOSER: "the draft model has looked closer by itself, and stands clearly apart from its rivals now",
     Reason.TOOL_WOULD_HELP: "the agent expects that a tool would help",
     Reason.SCREEN_UNREADABLE: "the agent's reply carries no probability for yes or no",
     Reason.SCREEN_FAILED: "the agent's server did not answer the screening question",
@@ -17,6 +18,7 @@ WHY: Mapping[Reason, str] = {
     Reason.EMPTY_ANSWER: "no confidence, for the draft is empty",
     Reason.TRUNCATED_ANSWER: "no confidence, for the draft ran into its token limit",
     Reason.REPETITIVE_ANSWER: "no confidence, for the draft repeats itself",
+    Reason.LOOK_FAILED: "no confidence, for the draft model named nothing to look at more closely",
     Reason.LOGPROBS_MISSING: "no confidence, for the server sent no log-probs",
     Reason.LOGPROBS_TOO_FEW: "no confidence, for there are fewer usable log-probs a token than the score needs",
     Reason.LOGPROBS_MISALIGNED: "no confidence, for the log-probs do not spell the answer",

@@ -51,6 +51,7 @@ def record(
     k: Annotated[
         int | None, typer.Option("--k", min=3, help="Log-probs of a token to keep; a gate may use as many or fewer.")
     ] = None,
+    max_depth: options.MaxDepth = None,
 ) -> None:
     """Record a data set once: sweeps and calibrations are then computed from the record. An interrupted run goes on."""
     given = {
@@ -60,6 +61,7 @@ def record(
         "agent.model": agent_model,
         "agent.dialect": dialect,
         "draft.logprobs": k,
+        "speculation.max_depth": max_depth,
     }
     settings = options.read_settings(config, assignments, given)
     output.check_target(json_target)

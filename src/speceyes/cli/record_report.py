@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.table import Table
@@ -29,12 +30,21 @@ def report(summary: RunSummary, folder: Path) -> Group:
         times = (seconds["median"], seconds["mean"])
         costs.add_row(name, *(_number(value, 3) for value in times), *(_number(value, 1) for value in numbers))
     parts: list[Table | Text] = [facts, Text(), costs, Text()]
+    parts += [part for look in summary.closer for part in (Text(_look(look)), Text())]
     if any(session.concurrency > 1 for session in summary.manifest.sessions):
         parts.append(Text("Several questions were under way at a time: the times are those of a loaded machine."))
     if summary.failed:
         parts.append(Text("Questions that failed are tried again with --retry-errors."))
     parts.append(Text(f"Next: speceyes sweep {visible(str(folder))}"))
     return Group(*parts)
+
+
+def _look(look: Mapping[str, Any]) -> str:
+    times = look["seconds"]
+    return (
+        f"Look {look['depth']} of the draft model: it names a part for {_percent(look['looked'])} of the questions, "
+        f"and {_percent(look['accuracy'])} of its answers are right then; {_number(times['median'], 3)} s (median)."
+    )
 
 
 def _facts(summary: RunSummary) -> list[tuple[str, str, str]]:

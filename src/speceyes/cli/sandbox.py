@@ -1,4 +1,4 @@
-"""`speceyes sandbox`: attack the sandboxes of this machine, run a file in one, or set up its packages."""
+"""`speceyes sandbox`: attack the sandboxes of this machine, run a file in one, set up packages, make an image."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
     sandbox.command("check")(check)
     sandbox.command("run")(run)
     sandbox.command("setup")(setup)
+    sandbox.command("image")(image)
     app.add_typer(sandbox, name="sandbox")
 
 
@@ -204,6 +205,35 @@ def setup(
     output.console().print(f"The packages for the sandbox are in {place}.")
     if folder is not None:
         output.console().print(f"To use them: sandbox.packages = {str(place)!r} in the settings.")
+
+
+def image(config: options.ConfigFile = None, assignments: options.Assignments = None) -> None:
+    """Make the image for containers from the Python and the packages of this machine. Nothing is fetched.
+
+    Takes some ten seconds. With `speceyes sandbox setup` before it, OpenCV is in it too. The engine and the image's
+    name are those of the settings.
+    """
+    settings = _settings(config, assignments)
+    found = asyncio.run(_image(settings))
+    output.console().print(f"Made the image {settings.container_image}: {found}.")
+
+
+async def _image(settings: SandboxSettings) -> str:
+    """Make the image, and try it. Returns what was found inside."""
+    from speceyes.sandbox.container import Container
+    from speceyes.sandbox.engine import working_engine
+    from speceyes.sandbox.image import make_image
+    from speceyes.sandbox.interpreter import find_interpreter
+
+    wanted = None if settings.container_engine == "auto" else settings.container_engine
+    with output.working("Looking for an engine") as say:
+        engine = await working_engine(wanted)
+        await make_image(engine, settings.container_image, find_interpreter(settings.packages), say)
+        say("Trying the image")
+        found = await Container(engine.name, settings.container_image, settings.container_runtime).available()
+    if not found.available:
+        raise SandboxUnavailable(f"the image {settings.container_image} is there, and does not work: {found.reason}")
+    return found.reason
 
 
 def _settings(config: Path | None, assignments: list[str] | None) -> SandboxSettings:

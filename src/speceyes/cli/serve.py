@@ -77,6 +77,7 @@ def serve(
     calibration: options.CalibrationFile = None,
     threshold: options.Threshold = None,
     k: options.LogprobCount = None,
+    max_depth: options.MaxDepth = None,
 ) -> None:
     """Serve one OpenAI-compatible URL in front of a draft and an agent; without any, of the nano pair."""
     given = {
@@ -94,6 +95,7 @@ def serve(
         "gate.calibration": calibration,
         "gate.threshold": threshold,
         "gate.k": k,
+        "speculation.max_depth": max_depth,
     }
     settings = options.read_settings(config, assignments, given)
     _need_gateway()

@@ -90,13 +90,14 @@ def write_pictures(swept: Sweep, folder: Path, progress: Callable[[float], None]
     Raises:
         ConfigError: They cannot be written.
     """
-    from speceyes.evals.sweeps.charts import CHARTS
+    from speceyes.evals.sweeps.charts import count, draw
     from speceyes.evals.sweeps.page import write_page
 
     charts = []
-    for number, chart in enumerate(CHARTS):
-        progress(number / len(CHARTS))
-        charts.append(chart(swept))
+    progress(0.0)
+    for chart in draw(swept):
+        charts.append(chart)
+        progress(len(charts) / count(swept))
     page = folder / "index.html"
     files = [page]
     try:

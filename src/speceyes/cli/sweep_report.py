@@ -15,12 +15,12 @@ def report(swept: Sweep) -> Any:
     from rich.text import Text
 
     from speceyes.evals.sweeps.report import notes, settings_tried
-    from speceyes.evals.sweeps.tables import front_table, gate_table, headline, plan_table, screening_line
+    from speceyes.evals.sweeps.tables import depth_table, front_table, gate_table, headline, plan_table, screening_line
 
     size = f"{len(swept.outcomes):,} records, {len(swept.gates)} gates, {settings_tried(swept):,} settings"
     parts: list[Any] = [Text(headline(swept), "bold"), Text(size, "dim"), Text(screening_line(swept), "dim")]
-    for grid in (gate_table(swept), front_table(swept), plan_table(swept)):
-        parts += [Text(""), *_shown(grid)]
+    for grid in (gate_table(swept), front_table(swept), plan_table(swept), depth_table(swept)):
+        parts += [Text(""), *_shown(grid)] if grid is not None else []
     parts += [Text(""), *(Text(f"- {note}", "dim") for note in notes(swept))]
     return Group(*parts)
 

@@ -1,4 +1,4 @@
-"""The sections of the settings about a query's way: plans, places, deadlines, and servers that are down."""
+"""The sections of the settings about a query's way: looks, plans, places, deadlines, and servers that are down."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from speceyes.config.section import Count, Seconds, Section
+from speceyes.config.section import Count, Seconds, Section, Text
 
 
 def _number_or_auto(given: object, check: ValidatorFunctionWrapHandler) -> object:
@@ -40,6 +40,20 @@ class FunnelSettings(Section):
     draft_when_agent_down_threshold: float | None = None
     """Least score of a draft that answers while the agent is known to be down; at least the gate's own. Such answers
     were not screened, so they carry no guarantee. None: the query fails."""
+
+
+class SpeculationSettings(Section):
+    """Whether the draft model may look closer by itself before the agent is asked, and how."""
+
+    max_depth: Annotated[int, Field(ge=0, le=8)] = 0
+    """How often. 0: it answers from the first look alone, as the paper has it. A calibration holds for one depth."""
+    look_prompt: Text | None = None
+    """Asks for the part to see up close, after the question: for a JSON object with `bbox_2d`. None: our own words."""
+    coordinates: Literal["resized", "original", "unit", "per_mille"] | None = None
+    """What the numbers of that box mean: pixels of the resized picture (Qwen2.5-VL), pixels of the original, 0 to 1,
+    0 to 1000 (Qwen3-VL). None: pixels of the resized picture; for the nano draft 0 to 1000."""
+    zoom_context: Annotated[float, Field(ge=0, le=10)] | None = None
+    """Margin of a crop on each side of its box, as a share of the box's side. None: 0; for the nano draft 0.15."""
 
 
 class BreakerSettings(Section):

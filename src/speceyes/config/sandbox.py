@@ -36,8 +36,8 @@ class SandboxSettings(Section):
     """A folder made by `speceyes sandbox setup`. None: `~/.local/share/speceyes/sandbox`; where that is missing, the
     packages that SpecEyes itself uses."""
     container_engine: Literal["auto", "docker", "podman"] = "auto"
-    """The program that starts containers."""
+    """The program that starts containers. `auto`: the first of the two that works."""
     container_image: Text = "speceyes-sandbox"
-    """Made from `deploy/sandbox/Containerfile`. It is never fetched."""
+    """Made by `speceyes sandbox image`, or from `deploy/sandbox/Containerfile`. It is never fetched."""
     container_runtime: Text | None = None
-    """A runtime with a kernel of its own, such as `runsc`. None: the engine's default."""
+    """The engine's runtime, such as `runc`. None: its default."""

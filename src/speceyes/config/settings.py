@@ -19,7 +19,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from speceyes.config.funnel import BreakerSettings, FunnelSettings
+from speceyes.config.funnel import BreakerSettings, FunnelSettings, SpeculationSettings
 from speceyes.config.sandbox import SandboxSettings
 from speceyes.config.section import (
     Count,
@@ -369,6 +369,7 @@ class Settings(Section):
     draft: DraftSettings = DraftSettings()
     agent: AgentSettings = AgentSettings()
     gate: GateSettings = GateSettings()
+    speculation: SpeculationSettings = SpeculationSettings()
     funnel: FunnelSettings = FunnelSettings()
     breaker: BreakerSettings = BreakerSettings()
     images: ImageSettings = ImageSettings()

@@ -7,11 +7,16 @@ first call to its last.
 
 A call for a slot that is busy waits for that one even where others are idle, so only idle ones are asked for, and what
 has no slot yet waits here. This needs a server that gets its calls from here alone.
+
+Where screening and the agent's loop begin at the same moment, the loop's first call waits for screening's one token: in
+the same slot it finds the picture read. That costs the loop one token and one more request; beside it, in a slot of its
+own, it would read the picture a second time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import weakref
 from collections import deque
@@ -34,6 +39,8 @@ class _Slot:
     """Of its last prompt."""
     owner: weakref.ref[object] | None = None
     busy: bool = False
+    brief: bool = False
+    """The call that it is busy with, or was, is of one token."""
     since: float = 0.0
     """When its last call ended."""
     spent: float = 0.0
@@ -52,7 +59,8 @@ class SlotLeases:
     find it again, and it is free as soon as the object is gone or a call was broken off. A call that names none takes a
     slot for itself alone.
     Of several free slots that one is taken which shares most of the prompt's beginning, else the one that was idle
-    longest.
+    longest. A call for a slot that its own query is working in takes another for itself alone; or waits, if that is for
+    one token only.
 
     Where more queries are under way than there are slots, the rest wait in the order in which they came. A slot that
     its owner leaves idle is taken from it once it has been idle for as long as the owner's calls took: so long it was
@@ -67,7 +75,9 @@ class SlotLeases:
         self._slots = [_Slot(index) for index in range(count)]
         self._clock = clock
         self._waiting: deque[asyncio.Event] = deque()
+        self._watching: list[asyncio.Event] = []
         self._visits = 0
+        self._visiting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __repr__(self) -> str:
@@ -85,7 +95,7 @@ class SlotLeases:
             yield request
             return
         pieces = _pieces(request)
-        slot = await self._take(request.affinity, pieces)
+        slot = await self._take(request.affinity, pieces, brief=request.max_tokens == 1)
         began = self._clock()
         try:
             yield request if self._visits else replace(request, extra={**request.extra, SLOT_FIELD: slot.index})
@@ -100,17 +110,41 @@ class SlotLeases:
     @contextmanager
     def visited(self) -> Iterator[None]:
         """The server works on a call in the block that is not ours to place, in a slot of its own choice. Meanwhile it
-        chooses for all."""
-        self._visits += 1
+        chooses for all. It may be another thread's."""
+        with self._visiting:
+            self._visits += 1
         try:
             yield
         finally:
-            self._visits -= 1
+            with self._visiting:
+                self._visits -= 1
 
-    async def _take(self, affinity: object | None, pieces: Pieces) -> _Slot:
-        own = self._of(affinity)
-        if own is not None and not own.busy:
-            return self._given(own, affinity)
+    async def _take(self, affinity: object | None, pieces: Pieces, *, brief: bool) -> _Slot:
+        if not brief and affinity is not None and self._of(affinity) is None:
+            await asyncio.sleep(0)  # a screening that is asked for at the same moment goes first
+        slot: _Slot | None = None
+        while slot is None:
+            own = self._of(affinity)
+            if own is None or (own.busy and not own.brief):
+                slot = await self._in_line(affinity, pieces)
+            elif own.busy:
+                await self._change()
+            else:
+                slot = self._given(own, affinity)
+        slot.brief = brief
+        return slot
+
+    async def _change(self) -> None:
+        """Wait until a call is over."""
+        changed = asyncio.Event()
+        self._watching.append(changed)
+        try:
+            await changed.wait()
+        finally:
+            self._watching.remove(changed)
+
+    async def _in_line(self, affinity: object | None, pieces: Pieces) -> _Slot | None:
+        """A slot, when it is one's turn. None: one's own is at work on a single token now."""
         self._loop, turn = asyncio.get_running_loop(), asyncio.Event()
         self._waiting.append(turn)
         try:
@@ -119,6 +153,8 @@ class SlotLeases:
                 own = self._of(affinity)
                 if own is not None and not own.busy:
                     return self._given(own, affinity)
+                if own is not None and own.brief:
+                    return None
                 first = self._waiting[0] is turn
                 if first and (found := self._free(pieces) or self._forsaken()) is not None:
                     return self._given(found, None if own is not None else affinity)
@@ -163,7 +199,7 @@ class SlotLeases:
                 self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        for turn in self._waiting:
+        for turn in (*self._waiting, *self._watching):
             turn.set()
 
 

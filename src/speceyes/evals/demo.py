@@ -111,6 +111,7 @@ async def run_demo(
         "aggregate": calibration.aggregate,
         "threshold": calibration.threshold,
         "screen_threshold": calibration.screen_threshold,
+        "max_depth": draft.max_depth,
         "version": version("speceyes"),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -204,7 +205,8 @@ def _row(name: SystemName, course: Course, index: int) -> dict[str, Any]:
         row["route"], row["reason"], row["score"] = reply.answer.route, reply.answer.reason, reply.answer.score
         row["help_probability"] = trace.screening.help_probability if trace.screening else None
         row["draft"] = trace.draft.text if trace.draft else None
-        row["depth"] = trace.run.depth if trace.run else 0
+        row["looks"] = [draft.text for draft in trace.closer]
+        row["depth"] = trace.run.depth if trace.run else trace.answering.depth if trace.answering else 0
     return row
 
 

@@ -18,6 +18,7 @@ from speceyes.types import Answer, Crop, Reason, Route
 
 REASONS: Mapping[Reason, str] = {
     Reason.ACCEPTED: "No tool needed, and the draft is sure",
+    Reason.ACCEPTED_CLOSER: "The draft looked closer, and is sure",
     Reason.TOOL_WOULD_HELP: "A closer look would help",
     Reason.SCREEN_UNREADABLE: "Screening said neither yes nor no",
     Reason.SCREEN_FAILED: "Screening got no answer",
@@ -27,6 +28,7 @@ REASONS: Mapping[Reason, str] = {
     Reason.EMPTY_ANSWER: "The draft said nothing",
     Reason.TRUNCATED_ANSWER: "The draft ran out of tokens",
     Reason.REPETITIVE_ANSWER: "The draft repeats itself",
+    Reason.LOOK_FAILED: "The draft named nothing to look at",
     Reason.LOGPROBS_MISSING: "The draft came without log-probs",
     Reason.LOGPROBS_TOO_FEW: "Too few log-probs to judge the draft",
     Reason.LOGPROBS_MISALIGNED: "Log-probs do not match the draft",
@@ -106,8 +108,10 @@ class Tile:
 
     @property
     def crops(self) -> tuple[Crop, ...]:
-        """What the agent looked at more closely, in its order."""
-        run = self.answer.trace.run
+        """What the agent, or the draft that answers, looked at more closely, in its order."""
+        run, draft = self.answer.trace.run, self.answer.trace.answering
+        if draft is not None:
+            return draft.crops
         return tuple(crop for turn in run.turns for crop in turn.crops) if run else ()
 
     def scene(self, side: int) -> Image.Image:

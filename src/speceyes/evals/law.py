@@ -5,7 +5,9 @@ With beta the share of queries that phase I lets through, and alpha the share of
     ideal   1 / (1 - beta * alpha)                                             phases I to III cost nothing
     honest  T_agent / (c_screen + beta * c_draft + (1 - beta * alpha) * T_agent)
 
-The ideal law is the published one; the honest one pays for screening and drafting.
+The ideal law is the published one; the honest one pays for screening and drafting. Where the draft model may look
+closer by itself, a share `looked` of the queries costs c_look more, and those that it then answers (`closer`) are added
+to beta * alpha.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from speceyes.errors import InputError
 from speceyes.evals.datasets.samples import Sample
 from speceyes.imaging.looks import look
-from speceyes.phases import AgentModel, DraftModel, fall_back, screen, speculate
+from speceyes.phases import AgentModel, DraftModel, fall_back, screen, speculate, speculate_closer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +31,27 @@ class Costs:
         draft: Phase II.
         agent: A whole agent run without screening, the first look included.
         queries: How many queries each mean stands on.
+        look: All that the draft model does for a query of which a glance was not enough; 0 where it may not.
     """
 
     screen: float
     draft: float
     agent: float
     queries: int
+    look: float = 0.0
 
 
-def law_ideal(alpha: float, beta: float) -> float | None:
+def law_ideal(alpha: float, beta: float, closer: float = 0.0) -> float | None:
     """The speedup if phases I to III cost nothing; None where it has no bound."""
-    left = 1.0 - _share(beta) * _share(alpha)
+    left = 1.0 - _share(_share(beta) * _share(alpha) + closer)
     return 1.0 / left if left > 0 else None
 
 
-def law_honest(alpha: float, beta: float, costs: Costs) -> float:
-    """The speedup with screening and drafting paid for."""
-    left = 1.0 - _share(beta) * _share(alpha)
-    return costs.agent / (costs.screen + beta * costs.draft + left * costs.agent)
+def law_honest(alpha: float, beta: float, costs: Costs, closer: float = 0.0, looked: float = 0.0) -> float:
+    """The speedup with screening, drafting and looking closer paid for."""
+    left = 1.0 - _share(_share(beta) * _share(alpha) + closer)
+    spent = costs.screen + beta * costs.draft + _share(looked) * costs.look
+    return costs.agent / (spent + left * costs.agent)
 
 
 async def measure_costs(
@@ -73,24 +78,30 @@ async def measure_costs(
     """
     if not for_agent or len(for_phases) != len(for_agent):
         raise InputError(f"Costs need equally many samples on both sides, not {len(for_phases)} and {len(for_agent)}.")
-    spent = {"screen": 0.0, "draft": 0.0, "agent": 0.0}
+    spent = {"screen": 0.0, "draft": 0.0, "look": 0.0, "agent": 0.0}
     for phases_sample, agent_sample in zip(for_phases, for_agent, strict=True):
         query = phases_sample.query()
         began = time.monotonic()
         views = await look(query.images, agent.dialect.limits)
         await screen(query, views, agent)
         screened = time.monotonic()
-        await speculate(query, await look(query.images, draft.limits, like=views), draft)
+        draft_views = await look(query.images, draft.limits, like=views)
+        answer = await speculate(query, draft_views, draft)
         drafted = time.monotonic()
+        for _ in range(draft.max_depth):
+            answer = await speculate_closer(query, draft_views, draft, answer)
+        looked = time.monotonic()
         query = agent_sample.query()
         started = time.monotonic()
         await fall_back(query, await look(query.images, agent.dialect.limits), agent)
         spent["screen"] += screened - began
         spent["draft"] += drafted - screened
+        spent["look"] += looked - drafted
         spent["agent"] += time.monotonic() - started
         done()
     count = len(for_agent)
-    return Costs(spent["screen"] / count, spent["draft"] / count, spent["agent"] / count, count)
+    mean = {name: seconds / count for name, seconds in spent.items()}
+    return Costs(mean["screen"], mean["draft"], mean["agent"], count, mean["look"])
 
 
 def _share(value: float) -> float:

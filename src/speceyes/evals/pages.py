@@ -14,7 +14,7 @@ from speceyes.evals.gallery import REASONS, SYSTEMS, Meter, Tile, share_of_scene
 from speceyes.evals.pictures import BLUES, GREEN, ORDER
 from speceyes.evals.summary import Summary
 from speceyes.evals.systems import SystemName
-from speceyes.types import Reason, Route
+from speceyes.types import Route
 
 SCENE_SIDE, THUMB_SIDE = 560, 160
 
@@ -107,7 +107,7 @@ def _bar(name: SystemName, share: float, value: str, note: str, over: str = "") 
 def _routes(summary: Summary) -> str:
     bars, legend, blues = [], [], 0
     for reason, count in summary.reasons.items():
-        accepted = reason is Reason.ACCEPTED
+        accepted = reason.route is Route.DRAFT
         color = GREEN if accepted else BLUES[min(blues, len(BLUES) - 1)]
         blues += not accepted
         bars.append(f'<i style="flex:{count};background:{color}"></i>')

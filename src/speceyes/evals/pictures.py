@@ -11,7 +11,7 @@ from speceyes.evals.canvas import Canvas, Color, Style
 from speceyes.evals.gallery import REASONS, SYSTEMS, Meter, Tile, share_of_scene
 from speceyes.evals.summary import Summary, SystemFigures
 from speceyes.evals.systems import SystemName
-from speceyes.types import Reason, Route
+from speceyes.types import Route
 
 GROUND, CARD, LINE, TRACK = "#f6f5f1", "#ffffff", "#e6e3db", "#eceae4"
 INK, SOFT, FAINT = "#1c1e22", "#5f646d", "#9a9da3"
@@ -126,7 +126,7 @@ def _routes(canvas: Canvas, summary: Summary, y: float) -> None:
     canvas.text(MARGIN, y, "Where SpecEyes sent them", HEADING)
     x, legend, blues = MARGIN, MARGIN, 0
     for reason, count in summary.reasons.items():
-        accepted = reason is Reason.ACCEPTED
+        accepted = reason.route is Route.DRAFT
         color = GREEN if accepted else BLUES[min(blues, len(BLUES) - 1)]
         blues += not accepted
         width = (WIDTH - 2 * MARGIN) * count / total

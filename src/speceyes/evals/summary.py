@@ -77,6 +77,8 @@ class Summary:
         reasons: How many queries of SpecEyes went which way, by reason.
         beta: Share of SpecEyes' queries that phase I let through.
         alpha: Share of those that phase III accepted; 0 where phase I let none through.
+        looked: Share of SpecEyes' queries at which the draft model looked closer by itself.
+        closer: Share of all that it then answered.
         costs: Of the phases, unloaded.
         run: What was run: models, seed, concurrency, thresholds.
     """
@@ -87,6 +89,8 @@ class Summary:
     alpha: float
     costs: Costs
     run: Mapping[str, Any]
+    looked: float = 0.0
+    closer: float = 0.0
 
     @property
     def speedup(self) -> float | None:
@@ -96,11 +100,11 @@ class Summary:
 
     @property
     def law_ideal(self) -> float | None:
-        return law_ideal(self.alpha, self.beta)
+        return law_ideal(self.alpha, self.beta, self.closer)
 
     @property
     def law_honest(self) -> float:
-        return law_honest(self.alpha, self.beta, self.costs)
+        return law_honest(self.alpha, self.beta, self.costs, self.closer, self.looked)
 
     def as_json(self) -> dict[str, Any]:
         """The content of `summary.json`."""
@@ -108,6 +112,8 @@ class Summary:
             "systems": {name.value: figures.as_json() for name, figures in self.systems.items()},
             "alpha": self.alpha,
             "beta": self.beta,
+            "looked": self.looked,
+            "closer": self.closer,
             "speedup": self.speedup,
             "law_ideal": self.law_ideal,
             "law_honest": self.law_honest,
@@ -115,6 +121,7 @@ class Summary:
             "costs": {
                 "screen_s": self.costs.screen,
                 "draft_s": self.costs.draft,
+                "look_s": self.costs.look,
                 "agent_s": self.costs.agent,
                 "queries": self.costs.queries,
                 "how": "mean of sequential queries about further scenes, nothing else running",
@@ -136,6 +143,8 @@ def summarise(courses: Mapping[SystemName, Course], costs: Costs, run: Mapping[s
         alpha=accepted / let_through if let_through else 0.0,
         costs=costs,
         run=run,
+        looked=sum(bool(answer.trace.closer) for answer in answers) / len(answers) if answers else 0.0,
+        closer=reasons[Reason.ACCEPTED_CLOSER] / len(answers) if answers else 0.0,
     )
 
 

@@ -111,7 +111,8 @@ class Reply:
         """
         trace, used = answer.trace, dict[Role, Usage]()
         turns = trace.run.turns if trace.run else ()
-        parts = [(screened_by, trace.screening), (Role.DRAFT, trace.draft), *((Role.AGENT, turn) for turn in turns)]
+        drafts = [(Role.DRAFT, draft) for draft in (trace.draft, *trace.closer)]
+        parts = [(screened_by, trace.screening), *drafts, *((Role.AGENT, turn) for turn in turns)]
         for role, part in parts:
             if part is not None:
                 used[role] = used.get(role, Usage()) + part.usage

@@ -32,9 +32,9 @@ from speceyes.gating.evidence import (
 from speceyes.gating.scores import find_score
 from speceyes.gating.strict_json import read_object
 
-FORMAT: Final = 2
-"""Version of the file's layout. Files of format 1 are still read. A calibration without the fields that came with
-format 2 is written as format 1, and keeps the digest that it always had."""
+FORMAT: Final = 3
+"""Version of the file's layout. Files of earlier formats are still read. A calibration without the fields that came
+with a format is written in the one before, and keeps the digest that it always had."""
 MANUAL: Final = "manual"
 
 BOUND_FIELDS: Final = (
@@ -45,12 +45,15 @@ BOUND_FIELDS: Final = (
     "draft_model",
     "agent_model",
     "draft_prompt",
+    "look_prompt",
     "screen_prompt",
     "agent_prompt",
+    "max_depth",
 )
 """The fields that tie a calibration to what it was made with."""
 
 _SINCE_2: Final = ("n_tuning", "promises", "certified", "interval", "traffic")
+_SINCE_3: Final = ("max_depth", "look_prompt")
 
 _Name = Annotated[str, Field(min_length=1)]
 
@@ -89,6 +92,11 @@ class Calibration(BaseModel):
     """`fingerprint` of the prompt texts."""
     screen_prompt: _Name | None = None
     agent_prompt: _Name | None = None
+    max_depth: Annotated[int, Field(ge=0)] | None = None
+    """How often the draft model may look closer by itself before the agent is asked. None: never, but for a manual
+    calibration, which does not say."""
+    look_prompt: _Name | None = None
+    """`fingerprint` of how it is asked to; None where it never is."""
     logprob_mode: _Name | None = None
     """`raw` (before temperature and the like) or `processed`, where the server's mode is known."""
     data: _Name | None = None
@@ -238,14 +246,18 @@ class Calibration(BaseModel):
 
     def _content(self) -> dict[str, Any]:
         content = self.model_dump()
-        if not self._since_2:
-            for name in _SINCE_2:
-                del content[name]
+        for since, names in ((2, _SINCE_2), (3, _SINCE_3)):
+            if self._format < since:
+                for name in names:
+                    del content[name]
         return content
 
     @property
-    def _since_2(self) -> bool:
-        return any(getattr(self, name) for name in _SINCE_2)
+    def _format(self) -> int:
+        """The earliest that has all fields that are set."""
+        if any(getattr(self, name) for name in _SINCE_3):
+            return 3
+        return 2 if any(getattr(self, name) for name in _SINCE_2) else 1
 
     def check(self, **in_use: str | int | None) -> None:
         """Refuse any other use than the one that this was made for.
@@ -264,6 +276,8 @@ class Calibration(BaseModel):
                 f"A calibration is not bound to {', '.join(unknown)}. It can be checked for: {', '.join(BOUND_FIELDS)}."
             )
         bound = {name: getattr(self, name) for name in BOUND_FIELDS if name in in_use}
+        if "max_depth" in bound and self.method != MANUAL:  # what does not say is not open here: it is from a glance
+            bound["max_depth"], in_use["max_depth"] = self.max_depth or 0, in_use["max_depth"] or 0
         differing = [
             f"  {name}: calibrated for {expected!r}, in use is {in_use[name]!r}"
             for name, expected in bound.items()
@@ -283,7 +297,7 @@ class Calibration(BaseModel):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON in one step: a reader sees the old file or the new. ConfigError where that fails."""
         target = Path(path)
-        content = {"format": FORMAT if self._since_2 else 1, **self._content(), "digest": self.digest}
+        content = {"format": self._format, **self._content(), "digest": self.digest}
         partial = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
             partial.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")

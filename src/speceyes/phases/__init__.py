@@ -3,6 +3,6 @@
 from speceyes.phases.fall_back import AgentModel, fall_back
 from speceyes.phases.gate import gate, gate_screening
 from speceyes.phases.screen import screen
-from speceyes.phases.speculate import DraftModel, speculate
+from speceyes.phases.speculate import DraftModel, speculate, speculate_closer
 
-__all__ = ["AgentModel", "DraftModel", "fall_back", "gate", "gate_screening", "screen", "speculate"]
+__all__ = ["AgentModel", "DraftModel", "fall_back", "gate", "gate_screening", "screen", "speculate", "speculate_closer"]

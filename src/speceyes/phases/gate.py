@@ -15,7 +15,9 @@ def in_use(draft: DraftModel, agent: AgentModel) -> dict[str, str]:
     """What a calibration is bound to, under the names that it uses: both models and all that is said to them."""
     prompts = agent.dialect.prompts
     tools = json.dumps(agent.dialect.tools, sort_keys=True)
+    looks = (draft.look_prompt, draft.coordinates.value, f"{draft.zoom_context:g}")
     return {
+        **({"look_prompt": fingerprint(*looks)} if draft.max_depth else {}),
         "draft_model": draft.identity,
         "agent_model": agent.identity,
         "draft_prompt": fingerprint(draft.prompt),
@@ -30,7 +32,7 @@ def check_calibration(calibration: Calibration, draft: DraftModel, agent: AgentM
     Raises:
         CalibrationMismatch: Names what differs.
     """
-    calibration.check(**in_use(draft, agent))
+    calibration.check(**in_use(draft, agent), max_depth=draft.max_depth)
     if draft.logprobs < calibration.k:
         raise CalibrationMismatch(
             f"This calibration scores the {calibration.k} largest log-probs of a token, but the draft model is asked "

@@ -3,8 +3,7 @@
 What it does not cover:
 
 - Faults of the kernel. Code inside speaks to the same kernel as everything else on this machine, through some 280 of
-  its system calls. Where that is too much, use a virtual machine, or the container provider with a runtime such as
-  gVisor.
+  its system calls. Where that is too much, use a virtual machine for the whole service.
 - Side channels. Two sessions on one processor can measure each other's use of its caches.
 - Memory of all processes together to the byte. The kernel holds one process to `memory_bytes`; the sum is looked at
   four times a second, and beyond `total_memory_bytes` the sandbox is ended.

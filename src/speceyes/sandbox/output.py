@@ -97,6 +97,8 @@ def _ending(end: Mapping[str, Any], limits: Limits) -> str:
     match end["ended"], end["status"]:
         case "timeout", _:
             return f"The code was stopped after {seconds}: it took too long."
+        case "memory", _:
+            return too_much_memory(limits)
         case "files", _:
             return f"The code was stopped: it made more than {limits.files:,} files."
         case "damaged", _:
@@ -107,6 +109,12 @@ def _ending(end: Mapping[str, Any], limits: Limits) -> str:
             return f"The interpreter was killed by signal {-status} ({_signal(-status)})."
         case _, status:
             return f"The interpreter ended in the middle of the step, with exit code {status}."
+
+
+def too_much_memory(limits: Limits) -> str:
+    """Why a step was ended whose processes hold too much together."""
+    most = limits.total_memory_bytes >> 20
+    return f"The code was stopped: its processes together used more than {most:,} MiB of memory."
 
 
 def _signal(number: int) -> str:

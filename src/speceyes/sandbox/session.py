@@ -23,7 +23,7 @@ from typing import Any, Protocol, Self
 
 from speceyes.errors import SandboxError
 from speceyes.sandbox.base import Limits, Outcome, image_path
-from speceyes.sandbox.output import ALL_ANEW, outcome
+from speceyes.sandbox.output import ALL_ANEW, outcome, too_much_memory
 from speceyes.sandbox.processes import descendants, resident_bytes
 from speceyes.sandbox.seccomp import filter_bytes
 
@@ -47,6 +47,7 @@ class Launch:
         uid: The user to become inside, or None where the command has seen to that.
         packages: Where inside there are packages.
         processes: Whether the number of processes is limited from inside.
+        memory: Whether the memory of all processes is watched from inside, since this machine does not see them.
     """
 
     argv: Sequence[str]
@@ -55,6 +56,7 @@ class Launch:
     uid: int | None = None
     packages: Sequence[str] = ()
     processes: bool = True
+    memory: bool = False
 
 
 class Launcher(Protocol):
@@ -164,6 +166,7 @@ class PipeSession:
         return {
             **{name: getattr(limits, name) for name in (*names, "picture_bytes", "listed_files")},
             "processes": limits.processes if launch.processes else None,
+            "total_memory_bytes": limits.total_memory_bytes if launch.memory else None,
             "uid": launch.uid,
             "packages": list(launch.packages),
             "filter": base64.b64encode(filter_bytes()).decode("ascii"),
@@ -240,8 +243,7 @@ class PipeSession:
             await asyncio.sleep(_LOOK_S)
             pids = await asyncio.to_thread(descendants, self._first)
             if sum(map(resident_bytes, pids)) > self._limits.total_memory_bytes:
-                most = self._limits.total_memory_bytes >> 20
-                self._too_much = f"The code was stopped: its processes together used more than {most:,} MiB of memory."
+                self._too_much = too_much_memory(self._limits)
                 await self._launcher.end()
                 return
 

@@ -8,7 +8,7 @@ from speceyes.scheduling.limit import AdaptiveLimit
 from speceyes.scheduling.line import Claim
 from speceyes.scheduling.metered import MeteredEngine
 from speceyes.scheduling.plan import SPECULATIVE, Plan
-from speceyes.scheduling.planner import Auto, Choice, Fixed, Planner, planner_of
+from speceyes.scheduling.planner import Auto, Choice, Fixed, Planner, clocks_of, planner_of
 from speceyes.scheduling.run_times import RunTimes
 from speceyes.scheduling.side_by_side import end, first_refusal
 from speceyes.scheduling.slots import Slots
@@ -26,6 +26,7 @@ __all__ = [
     "Planner",
     "RunTimes",
     "Slots",
+    "clocks_of",
     "deadline",
     "end",
     "first_refusal",

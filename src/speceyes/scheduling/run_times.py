@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 
-from speceyes.scheduling.estimates import Decayed
+from speceyes.scheduling.decayed import Decayed
 
 MOST = 512
 """Kinds that are kept apart; what is new then counts with all others."""

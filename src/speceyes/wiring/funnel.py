@@ -22,7 +22,7 @@ from speceyes.gating import Calibration
 from speceyes.imaging.geometry import Coordinates
 from speceyes.imaging.resize import PixelLimits
 from speceyes.phases import AgentModel, DraftModel
-from speceyes.phases.speculate import PROMPT
+from speceyes.phases.speculate import LOOK, PROMPT
 from speceyes.scheduling import AdaptiveLimit, planner_of
 from speceyes.tools.base import Tool
 from speceyes.wiring.code import code_tools
@@ -65,6 +65,7 @@ async def open_draft(settings: Settings) -> AsyncIterator[DraftModel]:
             max_tokens=chosen.max_tokens,
             logprobs=chosen.logprobs or _k(settings),
             fingerprint=engine.fingerprint,
+            **looks_of(settings),
         )
 
 
@@ -116,6 +117,18 @@ def make_funnel(
     )
 
 
+def looks_of(settings: Settings) -> dict[str, Any]:
+    """How the draft model looks closer: fields of `DraftModel`."""
+    chosen, nano = settings.speculation, settings.draft.is_nano
+    context = chosen.zoom_context
+    return {
+        "max_depth": chosen.max_depth,
+        "look_prompt": chosen.look_prompt or LOOK,
+        "coordinates": Coordinates(chosen.coordinates or ("per_mille" if nano else "resized")),
+        "zoom_context": (NANO_ZOOM_CONTEXT if nano else 0.0) if context is None else context,
+    }
+
+
 def _loops(funnel: FunnelSettings, agent: AgentSettings) -> int:
     """For how many loops the agent's engine is set up. More may run; then calls wait in the engine."""
     if funnel.loops != "auto":
@@ -138,8 +151,9 @@ def find_calibration(settings: Settings) -> Calibration:
     if found is not None:
         return found
     if _is_nano_pair(settings):
+        file = nano_calibration_file(settings.speculation.max_depth)
         raise ConfigError(
-            f"the nano pair's calibration {nano_calibration_file()} is missing: fetch it with the repository, make it "
+            f"the nano pair's calibration {file} is missing: fetch it with the repository, make it "
             "with `make train-nano`, or set a threshold by hand (--threshold, gate.threshold), which promises nothing"
         )
     raise ConfigError(
@@ -149,13 +163,14 @@ def find_calibration(settings: Settings) -> Calibration:
     )
 
 
-def nano_calibration_file() -> Path:
-    """Where the nano pair's calibration is, or should be.
+def nano_calibration_file(max_depth: int = 0) -> Path:
+    """Where the nano pair's calibration for looks of this depth is, or should be.
 
     Raises:
         ConfigError: The nano models are not there.
     """
-    return nano_files().draft.parent / "calibration.json"
+    name = "calibration.json" if max_depth == 0 else f"calibration-depth-{max_depth}.json"
+    return nano_files().draft.parent / name
 
 
 def nano_options(dialect: str) -> dict[str, Any]:
@@ -209,7 +224,7 @@ def _calibration(settings: Settings) -> Calibration | None:
             screen_threshold=gate.screen_threshold,
             notes="threshold from the settings",
         )
-    if _is_nano_pair(settings) and (shipped := nano_calibration_file()).is_file():
+    if _is_nano_pair(settings) and (shipped := nano_calibration_file(settings.speculation.max_depth)).is_file():
         return Calibration.load(shipped)
     return None
 

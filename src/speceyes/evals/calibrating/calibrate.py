@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from speceyes.errors import ConfigError, InputError
-from speceyes.evals.calibrating.evidence import Coverage, Evidence, GateSetting, collect
+from speceyes.evals.calibrating.evidence import BoolArray, Coverage, Evidence, GateSetting, collect
 from speceyes.evals.records import RecordTable
 from speceyes.gating import Calibration, find_score
 from speceyes.gating.audit.reference import Reference
@@ -19,7 +19,6 @@ from speceyes.gating.certify import (
     Certificate,
     Limit,
     Need,
-    Outcomes,
     ThresholdSequence,
     absolute_grid,
     certify,
@@ -51,6 +50,8 @@ class Calibrated:
         certificate: The test.
         method: Where the thresholds came from.
         coverage: What became of the recorded queries.
+        depths: After so many closer looks, from 0: accepted certifying records, and lost ones by the first risk. They
+            add up to those of the threshold. Measured, and not certified.
         groups: By kind of question: certifying records, accepted ones, and lost ones by the first risk. Measured, and
             not certified.
         need: What it would have taken; None where a threshold was certified.
@@ -60,6 +61,7 @@ class Calibrated:
     certificate: Certificate
     method: Method
     coverage: Coverage
+    depths: Sequence[tuple[int, int]]
     groups: Mapping[str, tuple[int, int, int]]
     need: Need | None
 
@@ -81,8 +83,12 @@ def calibrate(
     method: Method = Method.SPLIT,
     share: float = SHARE,
     earlier: Calibration | None = None,
+    max_depth: int | None = None,
 ) -> Calibrated:
     """Find the loosest threshold of which the records prove that every risk keeps its limit.
+
+    With closer looks the promise is about all drafts that are accepted, of whatever depth: one threshold holds for all,
+    and each query's answer is the first that reaches it.
 
     Args:
         table: The recorded run.
@@ -92,6 +98,8 @@ def calibrate(
         method: Where the thresholds come from.
         share: For `split`: the part of the records that chooses them.
         earlier: For `fixed-sequence`: test the certified thresholds of this calibration, not the grid.
+        max_depth: How often the draft model may look closer by itself before the agent is asked. None: as often as it
+            did in the records.
 
     Raises:
         ConfigError: Limits, delta or the earlier calibration are not fit for this.
@@ -99,7 +107,8 @@ def calibrate(
     """
     if len({limit.risk for limit in limits}) != len(limits):
         raise ConfigError("A risk has two limits. Name each risk once.")
-    evidence = collect(table, gate, limits)
+    depth = len(table.closer) if max_depth is None else max_depth
+    evidence = collect(table, gate, limits, depth)
     tuning = np.zeros(len(evidence.outcomes), dtype=np.bool_)
     if method is Method.SPLIT:
         if earlier is not None:
@@ -121,19 +130,23 @@ def calibrate(
     calibration = make_calibration(
         certificate,
         gate,
-        bound_to=table.bound_to,
+        bound_to=_bound_to(table, depth),
         data=table.digest,
         method=method,
         n_tuning=int(tuning.sum()),
         traffic=_traffic(certifying),
+        max_depth=depth or None,
     )
+    threshold = math.inf if calibration.threshold is None else calibration.threshold
+    answered_at, lost = certifying.outcomes.answered_at(threshold)
     level = delta * float(sequence.weights.max(initial=0.0))
     return Calibrated(
         calibration=calibration,
         certificate=certificate,
         method=method,
         coverage=evidence.coverage,
-        groups=_groups(certifying, calibration.threshold),
+        depths=[(int((answered_at == d).sum()), int(lost[0, answered_at == d].sum())) for d in range(depth + 1)],
+        groups=_groups(certifying, answered_at >= 0, lost[0]),
         need=None if calibration.feasible else need_for(certificate, level or delta),
     )
 
@@ -198,15 +211,17 @@ def _of(earlier: Calibration, gate: GateSetting, table: RecordTable) -> Threshol
     return ThresholdSequence.from_start(thresholds)
 
 
+def _bound_to(table: RecordTable, depth: int) -> dict[str, str]:
+    """What the records were made with, so far as a gate of this depth hangs on it."""
+    return {name: value for name, value in table.bound_to.items() if depth or name != "look_prompt"}
+
+
 def _traffic(evidence: Evidence) -> Traffic:
     counted = Reference.of(evidence.outcomes.scores, evidence.screened, [])
     return Traffic(screened=counted.screened, score_edges=counted.score_edges, score_counts=counted.score_counts)
 
 
-def _groups(evidence: Evidence, threshold: float | None) -> dict[str, tuple[int, int, int]]:
-    outcomes: Outcomes = evidence.outcomes
-    accepted = outcomes.scores >= (np.inf if threshold is None else threshold)
-    lost = accepted & outcomes.losses[0]
+def _groups(evidence: Evidence, accepted: BoolArray, lost: BoolArray) -> dict[str, tuple[int, int, int]]:
     return {
         str(name): (int(of.sum()), int((of & accepted).sum()), int((of & lost).sum()))
         for name in np.unique(evidence.categories)

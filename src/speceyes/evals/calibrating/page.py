@@ -22,7 +22,9 @@ READING = (
 def write_page(result: Calibrated) -> str:
     """The page's HTML."""
     style = files("speceyes.evals.calibrating").joinpath("page.css").read_text(encoding="utf-8")
-    body = "\n".join([_head(result), _charts(result), _provisos(), _kinds(result), _how(result), _bound_to(result)])
+    body = "\n".join(
+        [_head(result), _charts(result), _provisos(), _looks(result), _kinds(result), _how(result), _bound_to(result)]
+    )
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -90,12 +92,32 @@ def _provisos() -> str:
     return f"<h2>What is not promised</h2><dl>{cells}</dl>"
 
 
+def _looks(result: Calibrated) -> str:
+    if len(result.depths) < 2 or result.need is not None:
+        return ""
+    first, n = result.certificate.limits[0].risk, result.certificate.n
+    rows = [
+        (words.after(depth), f"{accepted:,}", words.percent(accepted / n), f"{lost:,}", _percent_of(lost, accepted))
+        for depth, (accepted, lost) in enumerate(result.depths)
+    ]
+    heads = ("when", "accepted", "of all questions", f"lost ({first})", "share of the accepted")
+    return (
+        "<h2>At a glance, and after closer looks</h2><p>A draft that is refused at a glance is not the last word: the "
+        "draft model looks closer by itself, and its new answer is held against the same threshold. The promise is "
+        f"about all accepted answers together, not about those of each depth.</p>{_table(heads, rows)}"
+    )
+
+
+def _percent_of(count: int, n: int) -> str:
+    return words.percent(count / n if n else None)
+
+
 def _kinds(result: Calibrated) -> str:
     if len(result.groups) < 2 or result.need is not None:
         return ""
     first = result.certificate.limits[0].risk
     rows = [
-        (name or "(none)", f"{n:,}", f"{accepted:,}", f"{lost:,}", words.percent(lost / accepted if accepted else None))
+        (name or "(none)", f"{n:,}", f"{accepted:,}", f"{lost:,}", _percent_of(lost, accepted))
         for name, (n, accepted, lost) in result.groups.items()
     ]
     heads = ("kind of question", "questions", "accepted", f"lost ({first})", "share")
@@ -114,8 +136,13 @@ def _how(result: Calibrated) -> str:
         ("used", coverage.used),
         ("of these, chose the thresholds", gate.n_tuning),
         ("of these, certified", gate.n),
-        ("of the used, kept from the draft by screening", coverage.kept_back),
+        ("of the used, kept from the first draft by screening", coverage.kept_back),
         *((f"of the used, without a score: {reason}", count) for reason, count in coverage.unscored.items()),
+        *(
+            (f"of the used, without a score {words.after(depth)}: {reason}", count)
+            for depth, counts in enumerate(coverage.unscored_closer, start=1)
+            for reason, count in counts.items()
+        ),
     ]
     steps = [
         (

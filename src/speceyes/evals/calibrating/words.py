@@ -98,8 +98,25 @@ def found(result: Calibrated) -> str:
     return (
         f"Accept a draft where its score is at least {gate.threshold:.4g} ({squashed:.4f} on the scale from 0 to 1). "
         f"Of {gate.n:,} certifying questions this accepts {chosen.accepted:,} ({percent(chosen.accepted / gate.n)}), "
-        f"and of these {lost}."
+        f"and of these {lost}.{by_depth(result)}"
     )
+
+
+def by_depth(result: Calibrated) -> str:
+    """How many are accepted after how many looks, as a further sentence; empty where there is only the first one."""
+    if len(result.depths) < 2:
+        return ""
+    parts = [
+        f"{accepted:,} {after(depth)} ({lost:,} lost)"
+        for depth, (accepted, lost) in enumerate(result.depths)
+        if accepted
+    ]
+    return f" Accepted were {', '.join(parts)}."
+
+
+def after(depth: int) -> str:
+    """When a draft was made."""
+    return "at the first look" if depth == 0 else f"after {depth} closer look{'s' if depth > 1 else ''}"
 
 
 def room(result: Calibrated) -> str:

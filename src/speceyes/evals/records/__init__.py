@@ -12,7 +12,7 @@ from speceyes.evals.records.loading import load_run, read_rows, run_bytes
 from speceyes.evals.records.manifest import DatasetFacts, Manifest, Session
 from speceyes.evals.records.rows import Asked, ImageFacts, Observed, make_row
 from speceyes.evals.records.schema import COLUMNS, SCHEMA_VERSION, Column, Row, is_failed
-from speceyes.evals.records.table import RecordTable
+from speceyes.evals.records.table import CloserTable, RecordTable
 from speceyes.evals.records.writer import RunWriter
 from speceyes.gating.agreement import agree
 
@@ -20,6 +20,7 @@ __all__ = [
     "COLUMNS",
     "SCHEMA_VERSION",
     "Asked",
+    "CloserTable",
     "Column",
     "DatasetFacts",
     "ImageFacts",

@@ -21,7 +21,7 @@ from speceyes.errors import DatasetError
 from speceyes.evals.records.durable import sync_folder
 from speceyes.evals.records.schema import COLUMNS, NAMES, Row
 
-_MAY_BE_SPELLED = frozenset(column.name for column in COLUMNS if "float" in column.type or column.type == "double")
+_MAY_BE_SPELLED = frozenset(column.name for column in COLUMNS if "float" in column.type or "double" in column.type)
 
 
 class Journal:

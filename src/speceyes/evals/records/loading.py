@@ -5,23 +5,22 @@ A run may be read while it is being recorded; what counts is what was on the dis
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from speceyes.errors import DatasetError
+from speceyes.evals.records.closer import CLOSER_COLUMNS, closer_tables
+from speceyes.evals.records.columns import answers, flags, floats, nulls, one_array, texts
 from speceyes.evals.records.journal import read_journal
 from speceyes.evals.records.manifest import Manifest
 from speceyes.evals.records.parts import as_table, need_pyarrow, part_numbers, part_path, read_part
 from speceyes.evals.records.schema import NAMES, Row
-from speceyes.evals.records.table import BoolArray, FloatArray, RecordTable
+from speceyes.evals.records.table import RecordTable
 from speceyes.evals.records.writer import journal_numbers, journal_path
-from speceyes.gating import AnswerTable, is_repetitive
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,28 +43,29 @@ def load_run(path: str | Path) -> RecordTable:
     """
     folder = Path(path)
     manifest = Manifest.load(folder)
-    table, digest = _read(folder, _USED)
+    table, digest = _read(folder, (*_USED, *CLOSER_COLUMNS) if manifest.max_depth else _USED)
     if len(table) == 0:
         raise DatasetError(f"{folder} has no rows yet. Record some: speceyes record SET -o {folder}")
-    p_yes, p_no = _floats(table, "p_yes"), _floats(table, "p_no")
+    p_yes, p_no = floats(table, "p_yes"), floats(table, "p_no")
     total = p_yes + p_no
-    has_draft = ~_nulls(table, "draft_text")
+    has_draft = ~nulls(table, "draft_text")
     return RecordTable(
-        ids=_texts(table, "id"),
-        categories=_texts(table, "category"),
+        ids=texts(table, "id"),
+        categories=texts(table, "category"),
         help_probability=np.divide(p_yes, total, out=np.full(len(table), np.nan), where=total > 0),
-        answers=_answers(table),
-        draft_usable=has_draft & _nulls(table, "draft_fault"),
-        labelled=~_nulls(table, "gold"),
-        draft_right=_flags(table, "draft_right"),
-        agent_right=_flags(table, "agent_right"),
-        agrees=_flags(table, "agrees"),
-        screen_seconds=_floats(table, "screen_seconds"),
-        draft_seconds=_floats(table, "draft_seconds"),
-        agent_seconds=_floats(table, "agent_seconds"),
-        depth=_column(table, "agent_depth").fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64),
+        answers=answers(table),
+        draft_usable=has_draft & nulls(table, "draft_fault"),
+        labelled=~nulls(table, "gold"),
+        draft_right=flags(table, "draft_right"),
+        agent_right=flags(table, "agent_right"),
+        agrees=flags(table, "agrees"),
+        screen_seconds=floats(table, "screen_seconds"),
+        draft_seconds=floats(table, "draft_seconds"),
+        agent_seconds=floats(table, "agent_seconds"),
+        depth=one_array(table, "agent_depth").fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64),
         bound_to=dict(manifest.bound_to),
         digest=digest,
+        closer=closer_tables(table, manifest.max_depth),
     )
 
 
@@ -126,52 +126,7 @@ def _read_once(folder: Path, columns: Sequence[str]) -> tuple[pa.Table, str]:
         digest.update(hashlib.sha256(data[:size]).digest())
         tables.append(as_table(rows).select(list(columns)))
     table = need_pyarrow().concat_tables(tables).combine_chunks()
-    order = np.argsort(_column(table, "index").to_numpy(), kind="stable")
+    order = np.argsort(one_array(table, "index").to_numpy(), kind="stable")
     if (order != np.arange(len(order))).any():
         table = table.take(need_pyarrow().array(order))
     return table, f"sha256:{digest.hexdigest()}"
-
-
-def _answers(table: pa.Table) -> AnswerTable:
-    """The drafts' tokens, with the same values that `AnswerTable.of` makes of them."""
-    tokens = _column(table, "tokens").to_pylist()
-    texts = ["".join(answer or ()) for answer in tokens]
-    loops = {text: is_repetitive(text) for text in set(texts)}
-    lists = _column(table, "top_logprobs").flatten()
-    given = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    rows = np.full((len(given), int(given.max(initial=0))), np.nan)
-    values = lists.flatten().to_numpy(zero_copy_only=False)
-    rows[np.arange(rows.shape[1]) < given[:, None]] = values
-    sampled = _column(table, "logprobs").flatten().to_numpy(zero_copy_only=False)
-    answers = AnswerTable.from_arrays(rows, [len(answer or ()) for answer in tokens], sampled)
-    return dataclasses.replace(
-        answers,
-        given=given,
-        blank=np.array([not text.strip() for text in texts], dtype=np.bool_),
-        repetitive=np.array([loops[text] for text in texts], dtype=np.bool_),
-    )
-
-
-def _column(table: pa.Table, name: str) -> Any:
-    """A column as one Arrow array."""
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _nulls(table: pa.Table, name: str) -> BoolArray:
-    found: BoolArray = _column(table, name).is_null().to_numpy(zero_copy_only=False)
-    return found
-
-
-def _floats(table: pa.Table, name: str) -> FloatArray:
-    found: FloatArray = _column(table, name).to_numpy(zero_copy_only=False).astype(np.float64)
-    return found
-
-
-def _flags(table: pa.Table, name: str) -> BoolArray:
-    found: BoolArray = _column(table, name).fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
-    return found
-
-
-def _texts(table: pa.Table, name: str) -> NDArray[np.str_]:
-    return np.array(_column(table, name).to_pylist(), dtype=np.str_)

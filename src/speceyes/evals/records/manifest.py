@@ -19,6 +19,8 @@ from speceyes.evals.records.durable import replace_file
 from speceyes.evals.records.schema import SCHEMA_VERSION
 
 MANIFEST: Final = "run.json"
+MAX_DEPTH: Final = "draft_max_depth"
+"""Name in `Manifest.setup`: how often the draft model looked closer by itself. Runs from before it could lack it."""
 _PACKAGES: Final = ("speceyes", "xllamacpp", "numpy", "pillow", "pyarrow", "httpx")
 
 
@@ -72,7 +74,8 @@ class Manifest(BaseModel):
     k: int
     """Log-probs asked for of each answer token: sweeps go up to this K."""
     setup: Mapping[str, str | int | float | None] = Field(default_factory=dict)
-    """What else decides the answers: sizes of pictures, lengths of answers, the agent's dialect and budget."""
+    """What else decides the answers: sizes of pictures, lengths of answers, closer looks, the agent's dialect and
+    budget."""
     sessions: tuple[Session, ...] = ()
 
     @property
@@ -83,8 +86,14 @@ class Manifest(BaseModel):
             "dataset": self.dataset.digest,
             **self.bound_to,
             "k": self.k,
+            MAX_DEPTH: 0,
             **self.setup,
         }
+
+    @property
+    def max_depth(self) -> int:
+        """How often the draft model was to look closer by itself, for every query."""
+        return int(self.setup.get(MAX_DEPTH) or 0)
 
     def check_same(self, other: Manifest, where: Path) -> None:
         """Refuse to add rows that were made otherwise.

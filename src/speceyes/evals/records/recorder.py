@@ -1,22 +1,23 @@
-"""Recording: every question through screen, draft and agent, whatever the screen or a gate would say."""
+"""Recording: every question through screen, draft, its closer looks and agent, whatever screen or gate would say."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from speceyes.errors import EngineError, ImageError
 from speceyes.evals.datasets.readers import Item
 from speceyes.evals.records.rows import Asked, ImageFacts, Observed, make_row
-from speceyes.evals.records.schema import Row, is_failed
+from speceyes.evals.records.schema import ERRORS, Row, is_failed
 from speceyes.evals.records.writer import RunWriter
 from speceyes.imaging.decode import DecodedImage
 from speceyes.imaging.looks import look
-from speceyes.phases import AgentModel, DraftModel, fall_back, screen, speculate
-from speceyes.types import Query
+from speceyes.imaging.view import View
+from speceyes.phases import AgentModel, DraftModel, fall_back, screen, speculate, speculate_closer
+from speceyes.types import Draft, Query, Reason
 
 T = TypeVar("T")
 
@@ -96,6 +97,9 @@ async def record_one(index: int, item: Item, draft: DraftModel, agent: AgentMode
 async def observe(query: Query, draft: DraftModel, agent: AgentModel) -> Observed:
     """All phases of one query, one after another. A phase that fails leaves its error, and the next one runs.
 
+    Where the draft model may look closer by itself, it does so as often as it may, whatever a gate would say to its
+    drafts before. A look that comes to nothing, or fails, is the last.
+
     Raises:
         ImageError: An image has a shape that a model cannot take.
         EngineError: A server is not set up as it must be.
@@ -107,8 +111,22 @@ async def observe(query: Query, draft: DraftModel, agent: AgentModel) -> Observe
     attempts.seconds["look"] = time.monotonic() - began
     screening = await attempts.phase("screen", screen(query, views, agent))
     answer = await attempts.phase("draft", speculate(query, draft_views, draft))
+    closer = await _looked_closer(query, draft_views, draft, answer, attempts)
     run = await attempts.phase("agent", fall_back(query, views, agent))
-    return Observed(screening, answer, run, attempts.errors, attempts.seconds)
+    return Observed(screening, answer, run, attempts.errors, attempts.seconds, closer)
+
+
+async def _looked_closer(
+    query: Query, views: Sequence[View], draft: DraftModel, first: Draft | None, attempts: _Attempts
+) -> list[Draft]:
+    """The drafts of depth 1 and more, each with the wall time of its look. None without a first one, as in service."""
+    found: list[Draft] = []
+    before = first
+    while before is not None and before.depth < draft.max_depth and before.fault is not Reason.LOOK_FAILED:
+        before = await attempts.phase("closer", speculate_closer(query, views, draft, before))
+        if before is not None:
+            found.append(replace(before, seconds=attempts.seconds["closer"]))
+    return found
 
 
 @dataclass(slots=True)
@@ -144,7 +162,7 @@ def _told(error: Exception) -> str:
 
 
 def _given_up(row: Row) -> str:
-    last = next(row[name] for name in ("screen_error", "draft_error", "agent_error") if row[name] is not None)
+    last = next(row[name] for name in ERRORS if row[name] is not None)
     return (
         f"{PATIENCE} questions in a row failed, the last one with {last}. Nothing that was recorded is lost. Once the "
         "server works again, resume with --retry-errors."

@@ -139,6 +139,9 @@ async def _usable(
             exported.left_out["answered with other models or prompts than the latest request"] += 1
         elif record.agent_finish is None:
             exported.left_out["the agent did not answer"] += 1
+        elif record.audited and record.reason == Reason.ACCEPTED_CLOSER:
+            # What was compared is the draft after the look, and what is kept that of the first glance.
+            exported.left_out["the draft model had looked closer, and the store does not keep what it said then"] += 1
         elif _has_draft(record) and _agrees(record) is None:
             exported.left_out["nobody compared the two answers"] += 1
         else:

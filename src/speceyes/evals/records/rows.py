@@ -12,7 +12,7 @@ from speceyes.evals.records.schema import Row
 from speceyes.export import plain_text
 from speceyes.gating.agreement import agree
 from speceyes.imaging.decode import DecodedImage
-from speceyes.types import AgentRun, Draft, Screening, Token, Trace, Usage
+from speceyes.types import AgentRun, Draft, Reason, Screening, Token, Trace, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,11 @@ class Observed:
         screening: Phase I's result.
         draft: Phase II's.
         run: Phase IV's.
-        errors: Why there is no result, under `image`, `screen`, `draft` or `agent`.
+        errors: Why there is no result, under `image`, `screen`, `draft`, `closer` or `agent`.
         seconds: Wall time under `look`, `screen`, `draft` and `agent`; a phase that is missing here has its own word
             for it in its result.
+        closer: Phase II's results after looks of the draft model's own, one after another. Under `closer` stands in
+            `errors` why the next one has none.
     """
 
     screening: Screening | None = None
@@ -70,13 +72,14 @@ class Observed:
     run: AgentRun | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    closer: Sequence[Draft] = ()
 
     @classmethod
     def of_trace(cls, trace: Trace) -> Self:
-        """What a query in service left behind; without a run of the agent where its draft was accepted."""
+        """What a query in service left behind; without a run of the agent where a draft was accepted."""
         names = {"screen": "screen", "speculate": "draft", "fall_back": "agent"}
         seconds = {names[name]: value for name, value in trace.phase_seconds.items() if name in names}
-        return cls(trace.screening, trace.draft, trace.run, seconds=seconds)
+        return cls(trace.screening, trace.draft, trace.run, seconds=seconds, closer=trace.closer)
 
 
 def make_row(asked: Asked, observed: Observed, *, recorded_at: float | None = None) -> Row:
@@ -112,6 +115,7 @@ def make_row(asked: Asked, observed: Observed, *, recorded_at: float | None = No
         "top_logprobs": [list(token.top_logprobs) for token in tokens],
         "top_tokens": [_rivals(token) for token in tokens],
         **_costs("draft", draft, observed),
+        **_closer(observed),
         "agent_text": _text(run.text if run else None),
         "agent_finish": run.finish.value if run else None,
         "agent_depth": run.depth if run else None,
@@ -119,9 +123,37 @@ def make_row(asked: Asked, observed: Observed, *, recorded_at: float | None = No
         **_costs("agent", run, observed),
         "draft_right": _right(draft, asked),
         "agent_right": _right(run, asked),
-        "agrees": agree(draft.text, run.text, asked.options) if draft and run else None,
+        "agrees": _agrees(draft, run, asked),
+        "closer_right": [_right(one, asked) for one in observed.closer],
+        "closer_agrees": [_agrees(one, run, asked) for one in observed.closer],
         "recorded_at": time.time() if recorded_at is None else recorded_at,
     }
+
+
+def _closer(observed: Observed) -> Row:
+    """The drafts after closer looks: in each list, one entry for each of them."""
+    drafts = observed.closer
+    seen = [draft.crops[-1] if draft.fault is not Reason.LOOK_FAILED and draft.crops else None for draft in drafts]
+    return {
+        "closer_text": [plain_text(draft.text) for draft in drafts],
+        "closer_fault": [draft.fault.value if draft.fault else None for draft in drafts],
+        "closer_tokens": [[plain_text(token.text) for token in draft.tokens] for draft in drafts],
+        "closer_logprobs": [[token.logprob for token in draft.tokens] for draft in drafts],
+        "closer_top_logprobs": [[list(token.top_logprobs) for token in draft.tokens] for draft in drafts],
+        "closer_top_tokens": [[_rivals(token) for token in draft.tokens] for draft in drafts],
+        "closer_image": [crop and crop.image for crop in seen],
+        "closer_box": [crop and list(crop.box) for crop in seen],
+        "closer_seconds": [draft.seconds for draft in drafts],
+        "closer_prompt_tokens": [draft.usage.prompt_tokens for draft in drafts],
+        "closer_completion_tokens": [draft.usage.completion_tokens for draft in drafts],
+        "closer_cached_tokens": [draft.usage.cached_tokens for draft in drafts],
+        "closer_calls": [draft.usage.calls for draft in drafts],
+        "closer_error": _text(observed.errors.get("closer")),
+    }
+
+
+def _agrees(draft: Draft | None, run: AgentRun | None, asked: Asked) -> bool | None:
+    return agree(draft.text, run.text, asked.options) if draft and run else None
 
 
 def _right(said: Draft | AgentRun | None, asked: Asked) -> bool | None:

@@ -3,6 +3,9 @@
 One row is one query: what was asked, what each phase made of it, and what that cost. Nothing in it depends on a
 threshold, a score or a plan, so all of those can be computed from it afterwards.
 
+What begins with `closer_` are lists with one entry for each time that the draft model was to look closer by itself.
+They are empty where it was not to.
+
 Null means "not known": a phase that failed or did not run, a token count that the server did not give, a right answer
 that nobody knows. It never stands for 0 or for false.
 """
@@ -70,6 +73,28 @@ COLUMNS: Final = (
     Column("top_logprobs", "list<list<float>>", "Of each token, the K largest log-probs as sent, best first."),
     Column("top_tokens", "list<list<string>>", "The texts that belong to `top_logprobs`."),
     *_costs("draft", "phase II"),
+    Column(
+        "closer_text", "list<string>", "Phase II after each closer look, in their order: the answer, empty for none."
+    ),
+    Column(
+        "closer_fault", "list<string>", "As `draft_fault`; `look_failed` where no part could be shown, then the last."
+    ),
+    Column("closer_tokens", "list<list<string>>", "As `tokens`, and so the next three."),
+    Column("closer_logprobs", "list<list<float>>", "Of each token, its own natural log-probability."),
+    Column("closer_top_logprobs", "list<list<list<float>>>", "Of each token, the K largest log-probs, best first."),
+    Column("closer_top_tokens", "list<list<list<string>>>", "The texts that belong to `closer_top_logprobs`."),
+    Column("closer_image", "list<int32>", "Of which image a part was shown, from 0; null where none was."),
+    Column(
+        "closer_box", "list<list<double>>", "Which part: left, top, right, bottom in pixels of that image, upright."
+    ),
+    Column("closer_seconds", "list<double>", "Wall time of the look and the answer after it, in seconds."),
+    Column("closer_prompt_tokens", "list<int32>", "Tokens read, over all its calls."),
+    Column("closer_completion_tokens", "list<int32>", "Tokens written, over all its calls."),
+    Column("closer_cached_tokens", "list<int32>", "Of the tokens read, those that the server had in its prompt cache."),
+    Column("closer_calls", "list<int32>", "Requests, those that were repeated included."),
+    Column(
+        "closer_error", "string", "Why the next look failed: the error's class and message. It is not in the lists."
+    ),
     Column("agent_text", "string", "Phase IV: the agent's answer at the end of its whole loop."),
     Column("agent_finish", "string", "How its run ended (one of `Finish`): `answered`, `turn_limit`, ..."),
     Column("agent_depth", "int32", "Tool calls of the run."),
@@ -78,13 +103,15 @@ COLUMNS: Final = (
     Column("draft_right", "bool", "Whether the draft states the gold choice; null without gold or draft."),
     Column("agent_right", "bool", "Whether the agent states the gold choice; null without gold or run."),
     Column("agrees", "bool", "Whether draft and agent give the same answer; null where one of them is missing."),
+    Column("closer_right", "list<bool>", "As `draft_right`, after each closer look."),
+    Column("closer_agrees", "list<bool>", "As `agrees`, after each closer look."),
     Column("recorded_at", "double", "When the row was complete: seconds since 1970-01-01 00:00 UTC."),
 )
 """In the order of the file."""
 
 NAMES: Final = tuple(column.name for column in COLUMNS)
-ERRORS: Final = ("image_error", "screen_error", "draft_error", "agent_error")
-"""A row is *failed* where one of these is not null."""
+ERRORS: Final = ("image_error", "screen_error", "draft_error", "closer_error", "agent_error")
+"""A row is *failed* where one of these is not null. With `closer_error` alone, its three phases count all the same."""
 
 
 def is_failed(row: Row) -> bool:

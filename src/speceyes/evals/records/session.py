@@ -10,7 +10,7 @@ from speceyes.agents import default_budget
 from speceyes.config import FunnelSettings, Settings
 from speceyes.errors import InputError
 from speceyes.evals.datasets.readers import Dataset
-from speceyes.evals.records.manifest import DatasetFacts, Manifest, Session, machine, now, versions
+from speceyes.evals.records.manifest import MAX_DEPTH, DatasetFacts, Manifest, Session, machine, now, versions
 from speceyes.evals.records.recorder import record
 from speceyes.evals.records.schema import Row
 from speceyes.evals.records.writer import ROWS_PER_PART, RunWriter
@@ -97,6 +97,7 @@ def make_manifest(
         setup={
             "draft_pixels": _pixels(draft.limits),
             "draft_max_tokens": draft.max_tokens,
+            MAX_DEPTH: draft.max_depth,
             "agent_pixels": _pixels(agent.dialect.limits),
             "agent_dialect": agent.dialect.name,
             **{f"agent_{name}": value for name, value in asdict(budget).items()},

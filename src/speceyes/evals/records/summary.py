@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -10,8 +11,8 @@ import numpy as np
 
 from speceyes.evals.records.loading import load_run, read_rows, run_bytes
 from speceyes.evals.records.manifest import Manifest
-from speceyes.evals.records.schema import is_failed
-from speceyes.evals.records.table import BoolArray, FloatArray
+from speceyes.evals.records.schema import ERRORS, is_failed
+from speceyes.evals.records.table import BoolArray, FloatArray, RecordTable
 
 PHASES: Final = ("screen", "draft", "agent")
 KINDS: Final = ("prompt", "completion", "cached")
@@ -33,6 +34,8 @@ class RunSummary:
         seconds: Median and mean seconds of each phase.
         tokens: Mean tokens a row of each phase; None where a server did not say.
         mean_depth: Tool calls of an agent run.
+        closer: For each closer look of the draft model, the share of queries that it was shown a part of (`looked`),
+            the accuracy and the agreement of its answers then, and median and mean seconds.
         bytes: Size of the rows on the disk.
         digest: Hash of the rows.
     """
@@ -48,6 +51,7 @@ class RunSummary:
     seconds: dict[str, dict[str, float | None]]
     tokens: dict[str, dict[str, float | None]]
     mean_depth: float | None
+    closer: Sequence[Mapping[str, Any]]
     bytes: int
     digest: str
 
@@ -73,7 +77,7 @@ def summarise_run(folder: Path) -> RunSummary:
     """
     table = load_run(folder)
     columns = [f"{phase}_{kind}_tokens" for phase in PHASES for kind in KINDS]
-    costs = list(read_rows(folder, [*columns, "image_error", *(f"{phase}_error" for phase in PHASES)]))
+    costs = list(read_rows(folder, [*columns, *ERRORS]))
     ran = table.complete
     judged = table.labelled & ran
     return RunSummary(
@@ -90,9 +94,22 @@ def summarise_run(folder: Path) -> RunSummary:
             phase: {kind: _mean([row[f"{phase}_{kind}_tokens"] for row in costs]) for kind in KINDS} for phase in PHASES
         },
         mean_depth=_mean(list(table.depth[ran])),
+        closer=[_looked(table, depth) for depth in range(1, len(table.closer) + 1)],
         bytes=run_bytes(folder),
         digest=table.digest,
     )
+
+
+def _looked(table: RecordTable, depth: int) -> dict[str, Any]:
+    """Figures of one closer look, over the queries of which it is known."""
+    closer, ran = table.closer[depth - 1], table.complete_to(depth)
+    return {
+        "depth": depth,
+        "looked": _share(closer.looked, ran),
+        "accuracy": _share(closer.right, closer.looked & table.labelled & ran),
+        "agreement": _share(closer.agrees, closer.looked & ran),
+        "seconds": _seconds(closer.seconds),
+    }
 
 
 def _share(flags: BoolArray, among: BoolArray) -> float | None:

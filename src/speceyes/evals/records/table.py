@@ -15,6 +15,31 @@ BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class CloserTable:
+    """What the draft model said to N queries after one more look of its own: the drafts of one depth.
+
+    Attributes:
+        answers: Their tokens; no tokens where there is no draft.
+        known: Whether it is known what the draft model says at this depth, and be it nothing. False where a server
+            failed at this depth or before it. (N,).
+        looked: Whether it named a part of the images and was shown it. (N,).
+        usable: Whether there is a draft, without a fault of its own. (N,).
+        right: Whether it is right; False where not labelled. (N,).
+        agrees: Whether draft and agent state the same answer. (N,).
+        seconds: Wall time of this look and the answer after it, also of a look that came to nothing; NaN where there
+            was none. (N,).
+    """
+
+    answers: AnswerTable
+    known: BoolArray
+    looked: BoolArray
+    usable: BoolArray
+    right: BoolArray
+    agrees: BoolArray
+    seconds: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RecordTable:
     """N recorded queries, in the order of the data set.
 
@@ -35,6 +60,7 @@ class RecordTable:
         bound_to: What the run was made with, under the names of `speceyes.gating.calibration.BOUND_FIELDS` (models,
             prompts, log-prob mode): a calibration made of it is bound to the same.
         digest: `sha256:...` of the records, for `Calibration.data`.
+        closer: The drafts of depth 1, 2, ...: as many as the run was recorded with.
     """
 
     ids: NDArray[np.str_]
@@ -52,6 +78,7 @@ class RecordTable:
     depth: NDArray[np.int64]
     bound_to: Mapping[str, str]
     digest: str
+    closer: tuple[CloserTable, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -61,6 +88,13 @@ class RecordTable:
         """Queries of which all three phases ran: only these say how draft and agent compare. (N,)."""
         ran: BoolArray = ~np.isnan(self.screen_seconds + self.draft_seconds + self.agent_seconds)
         return ran
+
+    def complete_to(self, depth: int) -> BoolArray:
+        """Complete queries of which it is also known what the draft model says after so many closer looks. (N,)."""
+        complete = self.complete
+        for closer in self.closer[:depth]:
+            complete = complete & closer.known
+        return complete
 
     def screened(self, screen_threshold: float) -> BoolArray:
         """Queries that phase I lets through: readable, and at most this likely to need a tool. (N,)."""

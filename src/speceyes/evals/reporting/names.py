@@ -36,6 +36,7 @@ PHASES: Final[Mapping[str, str]] = {
     "look": "rendering the image",
     "screen": "I screening",
     "speculate": "II draft",
+    "look_closer": "II draft looks closer",
     "gate": "III gate (SpecReason: rating)",
     "fall_back": "IV agent's loop",
 }

@@ -55,6 +55,7 @@ from speceyes.evals.statistics.speed import Speedup, seconds_a_query, speedup
 from speceyes.evals.systems import SystemName
 from speceyes.gating.separability import IntArray
 from speceyes.scheduling import Plan
+from speceyes.types import Reason
 
 AGENT, SPECEYES, RANDOM = SystemName.AGENT.value, SystemName.SPECEYES.value, SystemName.RANDOM.value
 
@@ -185,31 +186,38 @@ def _law(run: EvalRun) -> dict[str, Any] | None:
         return None
     drafted = [row for row in rows if "speculate" in row.phase_seconds]
     accepted = sum(row.accepted for row in rows)
-    alpha, beta = accepted / len(drafted) if drafted else 0.0, len(drafted) / len(rows)
-    costs = _costs(run, rows)
+    closer = sum(row.reason == Reason.ACCEPTED_CLOSER for row in rows)
+    looked = [row.phase_seconds["look_closer"] for row in rows if "look_closer" in row.phase_seconds]
+    alpha, beta = (accepted - closer) / len(drafted) if drafted else 0.0, len(drafted) / len(rows)
+    costs = _costs(run, rows, float(np.mean(looked)) if looked else 0.0)
+    shares = closer / len(rows), len(looked) / len(rows)
     return {
         "alpha": alpha,
         "beta": beta,
         "acceptance": accepted / len(rows),
-        "ideal": law_ideal(alpha, beta),
-        "honest": None if costs is None else law_honest(alpha, beta, costs),
+        "closer": shares[0],
+        "looked": shares[1],
+        "ideal": law_ideal(alpha, beta, shares[0]),
+        "honest": None if costs is None else law_honest(alpha, beta, costs, *shares),
         "measured": _speedup(run, SPECEYES, run.header.concurrency[0]).as_json(),
         "costs": None if costs is None else msgspec.to_builtins(costs),
     }
 
 
-def _costs(run: EvalRun, rows: Sequence[Result]) -> Costs | None:
+def _costs(run: EvalRun, rows: Sequence[Result], look: float) -> Costs | None:
     """Mean seconds of each part. Phase I's is what is left of a query beside the others, so the first look is in it."""
     agent = [row.seconds for row in run.results.get(AGENT, ()) if row.seconds is not None]
     screen = [
-        row.seconds - row.phase_seconds.get("speculate", 0.0) - row.phase_seconds.get("fall_back", 0.0)
+        row.seconds - sum(row.phase_seconds.get(phase, 0.0) for phase in ("speculate", "look_closer", "fall_back"))
         for row in rows
         if row.seconds is not None and "screen" in row.phase_seconds
     ]
     draft = [row.phase_seconds["speculate"] for row in rows if "speculate" in row.phase_seconds]
     if not agent or not screen:
         return None
-    return Costs(float(np.mean(screen)), float(np.mean(draft)) if draft else 0.0, float(np.mean(agent)), len(agent))
+    return Costs(
+        float(np.mean(screen)), float(np.mean(draft)) if draft else 0.0, float(np.mean(agent)), len(agent), look
+    )
 
 
 def _depth(run: EvalRun) -> dict[str, Any] | None:

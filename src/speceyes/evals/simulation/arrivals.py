@@ -59,5 +59,9 @@ class Open:
             return np.full(count, mean)
         return rng.gamma(1.0 / self.burstiness, mean * self.burstiness, size=count)
 
+    def times(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Seconds after the begin at which so many queries come. Shape (count,)."""
+        return np.cumsum(self.gaps(count, rng))
+
 
 Arrivals = Closed | Open

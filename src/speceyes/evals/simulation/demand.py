@@ -73,7 +73,8 @@ def demand(plan: Plan, workload: Workload) -> Demand:
     # The first refusal ends both phases; without one they end when both are done.
     stop = np.where(let, np.where(passed, np.maximum(s, d), d), np.where(passed, s, np.minimum(s, d)))
     if plan is Plan.PARALLEL:
-        rest = np.where(accepted, 0.0, after)
+        share = np.divide(np.minimum(s, stop), s, out=np.ones_like(s), where=s > 0)  # of the screening that was done
+        rest = np.where(accepted, 0.0, alone - share * (alone - after))
         return Demand(look + stop + rest, np.minimum(d, stop), np.minimum(s, stop) + rest)
     stop = np.minimum(stop, alone)
     run = np.where(accepted, stop, alone)

@@ -11,6 +11,7 @@ from typing import Any
 
 from simpy import Environment, Event, Interrupt
 
+from speceyes.engines.server_clock import ServerClock, ServerClocks, Stay
 from speceyes.evals.simulation.servers import Call, Pool, Replica, Servers
 from speceyes.evals.simulation.workload import QueryTimes
 from speceyes.scheduling import Outcome, Plan
@@ -28,6 +29,7 @@ class Fleet:
         agent: Servers of the agent.
         inside: Queries that are somewhere on their way.
         loops: Those among them whose agent's loop runs: what the planner takes its load from.
+        clocks: How many calls are at the servers, as the client of both sees it.
     """
 
     def __init__(self, env: Environment, draft: Servers, agent: Servers) -> None:
@@ -36,6 +38,7 @@ class Fleet:
         self.agent = Pool(env, agent)
         self.inside = 0
         self.loops = 0
+        self.clocks = ServerClocks(lambda: env.now)
 
 
 class Visit:
@@ -54,6 +57,9 @@ class Visit:
         self._plan = plan
         self._agent = fleet.agent.least_loaded()
         self._seconds: dict[str, float] = {}
+        self._stays = {name: Stay() for name in ("screen", "draft", "agent")}
+        self._warm = 0.0
+        """How much of a screening has been done."""
 
     def run(self) -> Way:
         """From arrival to answer."""
@@ -65,8 +71,7 @@ class Visit:
             return (yield from self._hedged())
         accepted = yield from self._front()
         if not accepted:
-            screened = plan is not Plan.NO_SCREEN and (plan is not Plan.DRAFT_FIRST or times.passed)
-            yield from self._loop(times.agent_after_screen if screened else times.agent)
+            yield from self._loop(times.agent - self._warm * (times.agent - times.agent_after_screen))
         return accepted
 
     def _front(self) -> Way:
@@ -99,8 +104,9 @@ class Visit:
                 if not all(agrees[name] for name in done):
                     break
         finally:
-            screen.cancel()
-            draft.cancel()
+            self._stop(screen)
+            self._stop(draft)
+            self._warm = screen.share
         return self._times.accepted
 
     def _hedged(self) -> Way:
@@ -131,12 +137,12 @@ class Visit:
         self._fleet.loops += 1
         try:
             for _ in range(turns):
-                call = self._agent.call(seconds / turns)
+                call = self._sent("agent", self._agent.call(seconds / turns), self._fleet.clocks.agent)
                 yield call
         finally:
             self._fleet.loops -= 1
             if call is not None:
-                call.cancel()
+                self._stop(call)
         self._seconds["agent"] = self._env.now - began
         return False
 
@@ -144,12 +150,27 @@ class Visit:
         began = self._env.now
         yield call
         self._seconds[phase] = self._env.now - began
+        if phase == "screen":
+            self._warm = 1.0
 
     def _screen(self) -> Call:
-        return self._agent.call(self._times.screen)
+        return self._sent("screen", self._agent.call(self._times.screen), self._fleet.clocks.agent)
 
     def _draft(self) -> Call:
-        return self._fleet.draft.least_loaded().call(self._times.draft)
+        return self._sent("draft", self._fleet.draft.least_loaded().call(self._times.draft), self._fleet.clocks.draft)
+
+    def _sent(self, phase: str, call: Call, clock: ServerClock) -> Call:
+        """A call that its server's clock counts until it is done, or stopped."""
+        came, stay = clock.enter(), self._stays[phase]
+        call.callbacks.append(lambda event: clock.leave(came, stay))
+        return call
+
+    def _stop(self, call: Call) -> None:
+        """Cancel a call that is not done."""
+        call.cancel()
+        if call.cancelled and call.callbacks:
+            told, call.callbacks = call.callbacks[0], []
+            told(call)
 
     def outcome(self) -> Outcome:
         """What the planner is told of it: the same that `speceyes.logbook` tells."""
@@ -157,7 +178,11 @@ class Visit:
         screened, drafted = "screen" in seconds, "draft" in seconds
         let, passed = (times.let_through if screened else None), (times.passed if drafted else None)
         warm = screened and plan is not Plan.HEDGED
+        calls = {name: stay.beside for name, stay in self._stays.items() if stay.beside is not None}
+        if "agent" in calls:
+            calls["agent_after_screen"] = calls["agent"]
         return Outcome(
+            calls=calls,
             screen=seconds.get("screen"),
             draft=seconds.get("draft"),
             agent=None if warm else seconds.get("agent"),

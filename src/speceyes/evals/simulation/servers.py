@@ -46,6 +46,12 @@ class Call(Event):
     Args:
         replica: Where it runs.
         seconds: What it takes alone.
+
+    Attributes:
+        begun: It has a slot.
+        ends: Virtual time at which it will be done.
+        cancelled: It was stopped.
+        share: How much of it was done then; 1 where it was not stopped.
     """
 
     def __init__(self, replica: Replica, seconds: float) -> None:
@@ -53,7 +59,9 @@ class Call(Event):
         self.replica = replica
         self.seconds = seconds
         self.begun = False
+        self.ends = 0.0
         self.cancelled = False
+        self.share = 1.0
 
     def cancel(self) -> None:
         """Stop it, as a closed connection does. Nothing happens to one that is done."""
@@ -100,9 +108,11 @@ class Replica:
         """A call that was cancelled goes."""
         self.present -= 1
         if not call.begun:
+            call.share = 0.0
             self._waiting.remove(call)
             return
         self.catch_up()
+        call.share = min(1.0, max(0.0, 1.0 - (call.ends - self._virtual) / call.seconds)) if call.seconds else 1.0
         self._running -= 1
         self._admit()
         self._retime()
@@ -119,7 +129,8 @@ class Replica:
     def _begin(self, call: Call) -> None:
         call.begun = True
         self._running += 1
-        heapq.heappush(self._heap, (self._virtual + call.seconds, next(self._order), call))
+        call.ends = self._virtual + call.seconds
+        heapq.heappush(self._heap, (call.ends, next(self._order), call))
 
     def _admit(self) -> None:
         while self._waiting and self._running < self._slots:

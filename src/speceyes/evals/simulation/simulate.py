@@ -110,7 +110,7 @@ class _Run:
                 self.env.process(self._batches(replica))
         else:
             plan = chosen.system.plan
-            self.planner = planner_of("auto" if plan is None else plan.value)
+            self.planner = planner_of("auto" if plan is None else plan.value, self.fleet.clocks)
         draw = self.workload.in_order if chosen.in_order else lambda count: self.workload.drawn(count, rng)
         queries = iter(draw(chosen.queries))
         if isinstance(chosen.arrivals, Closed):

@@ -12,7 +12,15 @@ from speceyes.evals.sweeps.charts import Chart
 from speceyes.evals.sweeps.published import PUBLISHED, SOURCE
 from speceyes.evals.sweeps.report import notes, settings_tried
 from speceyes.evals.sweeps.sweep import Sweep
-from speceyes.evals.sweeps.tables import Grid, front_table, gate_table, headline, plan_table, screening_line
+from speceyes.evals.sweeps.tables import (
+    Grid,
+    depth_table,
+    front_table,
+    gate_table,
+    headline,
+    plan_table,
+    screening_line,
+)
 from speceyes.evals.sweeps.wording import meanings
 
 
@@ -24,10 +32,11 @@ def write_page(swept: Sweep, charts: Sequence[Chart]) -> str:
         charts: Its pictures, in order.
     """
     style = files("speceyes.evals.sweeps").joinpath("sweep.css").read_text(encoding="utf-8")
-    tables = "\n".join(map(_table, (front_table(swept), gate_table(swept), plan_table(swept))))
+    grids = (front_table(swept), gate_table(swept), plan_table(swept), depth_table(swept))
+    tables = "\n".join(_table(grid) for grid in grids if grid is not None)
     terms = "".join(
         f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{escape(text)}</dd>"
-        for name, text in meanings(swept.outcomes.against).items()
+        for name, text in meanings(swept.outcomes.against, closer=swept.depth is not None).items()
     )
     return f"""<!doctype html>
 <html lang="en">

@@ -38,8 +38,11 @@ def sweep_json(swept: Sweep) -> dict[str, Any]:
         "pareto": {plan.value: [point.as_json() for point in points] for plan, points in swept.fronts.items()},
         "published": {"source": SOURCE, "measured_here": False, "systems": [p.as_json() for p in PUBLISHED]},
     }
+    if swept.depth is not None:
+        content["depth"] = swept.depth.as_json()
     named = renamed(content, against)
-    return {"format": FORMAT, "against": against.value, "meaning": meanings(against), **named}
+    meaning = meanings(against, closer=swept.depth is not None)
+    return {"format": FORMAT, "against": against.value, "meaning": meaning, **named}
 
 
 def notes(swept: Sweep) -> list[str]:
@@ -65,6 +68,11 @@ def notes(swept: Sweep) -> list[str]:
         found.append(
             f"The learned gate was not trained: it needs at least {LEAST} {word.right} and {LEAST} {word.wrong} drafts "
             "with a score."
+        )
+    if swept.depth is not None and swept.depth.left_out:
+        found.append(
+            f"Of {swept.depth.left_out} judged records a closer look is not known, since its server failed; they are "
+            "left out of what is said about looks."
         )
     found.append("Times are each query's own, as recorded: no waiting for slots, no batching of other queries' work.")
     found.append(

@@ -14,6 +14,8 @@ from speceyes.errors import ConfigError
 from speceyes.evals.law import Costs
 from speceyes.evals.records import RecordTable
 from speceyes.evals.sweeps.curves import Curve, Ledger, mean_costs
+from speceyes.evals.sweeps.depth import DepthSweep, depth_effect
+from speceyes.evals.sweeps.depth_points import Sureness
 from speceyes.evals.sweeps.grid import LEARNED, REFERENCE, GateSetting, default_ks, gate_grid, recorded_k
 from speceyes.evals.sweeps.learned import cross_fit, features
 from speceyes.evals.sweeps.operating import Choice, Point, fastest_as_accurate, front, measure_points
@@ -100,6 +102,7 @@ class Sweep:
         best: For each plan, the fastest setting that is as accurate as the agent on this record.
         default: The default gate at its own fastest setting that is as accurate, under each plan.
         screening: What phase I does.
+        depth: What closer looks of the draft model add to the default gate; None where none were recorded.
     """
 
     table: RecordTable
@@ -117,6 +120,7 @@ class Sweep:
     best: Mapping[Plan, Point]
     default: Mapping[Plan, Point]
     screening: Screened
+    depth: DepthSweep | None = None
 
     @property
     def reference(self) -> int:
@@ -195,6 +199,13 @@ def sweep(
         best={plan: points[0] for plan, points in chosen.items()},
         default={plan: points[1] for plan, points in chosen.items()},
         screening=screening_effect(table, outcomes, options.screen_threshold),
+        depth=depth_effect(
+            table,
+            outcomes,
+            gates[at].setting,
+            options.screen_threshold,
+            Sureness(numbers, options.replicates, options.confidence, options.seed),
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from speceyes.evals.statistics.bootstrap import Estimate
+from speceyes.evals.sweeps.depth_points import DepthPoint
 from speceyes.evals.sweeps.operating import Point
 from speceyes.evals.sweeps.sweep import Sweep
 from speceyes.evals.sweeps.wording import wording
@@ -124,6 +125,29 @@ def plan_table(swept: Sweep) -> Grid:
     )
 
 
+def depth_table(swept: Sweep) -> Grid | None:
+    """What closer looks add, in a row for each number of them; None where none were recorded."""
+    if swept.depth is None:
+        return None
+    word, found = wording(swept.outcomes.against), swept.depth
+    own = [(str(point.max_depth), point) for point in found.as_accurate]
+    same = [(f"{point.max_depth}, threshold of 0", point) for point in found.same_threshold]
+    return Grid(
+        "Closer looks of the draft model before the agent is asked (plan paper)",
+        (
+            "Each number of looks at the default gate's own fastest threshold that is as good as the agent, then at "
+            "the threshold of none. Won: share of the queries left over by the first look that closer ones answer; "
+            f"then the {word.accuracy} there, the agent's on the same, and how many times as fast as its runs that is."
+        ),
+        (
+            *("looks", "threshold", "accepted", f"final {word.accuracy}", "change", "speedup"),
+            *("won", f"{word.accuracy} there", "the agent's there", "faster there"),
+        ),
+        [_depth_row(name, point) for name, point in (*own, *same)],
+        frozenset({len(own) - 1}),
+    )
+
+
 def screening_line(swept: Sweep) -> str:
     """What phase I does, in one or two sentences."""
     found, word = swept.screening, wording(swept.outcomes.against)
@@ -159,6 +183,24 @@ def percent(found: Estimate) -> str:
 def times(found: Estimate) -> str:
     """`1.53× (1.49 to 1.58)`."""
     return _with_interval(found, "{:.2f}", unit="×")
+
+
+def _depth_row(name: str, point: DepthPoint) -> tuple[str, ...]:
+    figures, won = point.figures, point.won
+    change = figures["accuracy_change"]
+    looks, agent = won["seconds"].value, won["agent_seconds"].value
+    return (
+        name,
+        f"{point.threshold:.4g}" if math.isfinite(point.threshold) else "accept nothing",
+        percent(figures["acceptance"]),
+        percent(figures["final_accuracy"]),
+        _with_interval(Estimate(100 * change.value, 100 * change.low, 100 * change.high), "{:+.1f}"),
+        times(figures["speedup"]),
+        percent(won["share"]) if point.max_depth else NONE,
+        percent(won["accuracy"]),
+        percent(won["agent_accuracy"]),
+        f"{agent / looks:.2f}×" if looks > 0 else NONE,
+    )
 
 
 def _front_row(point: Point) -> tuple[str, ...]:

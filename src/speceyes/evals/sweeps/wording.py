@@ -62,8 +62,8 @@ def wording(against: Against) -> Wording:
     return _WORDS[against]
 
 
-def meanings(against: Against) -> dict[str, str]:
-    """Each figure of the JSON in one or two sentences."""
+def meanings(against: Against, *, closer: bool = False) -> dict[str, str]:
+    """Each figure of the JSON in one or two sentences; with those of closer looks, where some were recorded."""
     word = _WORDS[against]
     good, bad = word.right, word.wrong
     texts = {
@@ -97,7 +97,22 @@ def meanings(against: Against) -> dict[str, str]:
     }
     if against is Against.AGENT:
         texts["excess_loss"] = "Share of the accepted queries whose draft does not say what the agent says."
-    return {_key(name, against): text for name, text in texts.items()}
+    return {_key(name, against): text for name, text in (texts | (_looks(word) if closer else {})).items()}
+
+
+def _looks(word: Wording) -> dict[str, str]:
+    return {
+        "max_depth": "How often the draft model may look closer by itself before the agent is asked.",
+        "accepted_at": "Share of all queries that is answered at the first look, after one closer look, after two, ...",
+        "looked": "Share of the queries of which the draft model was shown a part that it had named.",
+        "won": (
+            "What closer looks have won: its share of the queries that the first look left over, the "
+            f"{word.accuracy} on it and the agent's on the same, the mean seconds of the looks that won it, and those "
+            "that the agent takes for the same. won_at: for each depth."
+        ),
+        "as_accurate": f"Each depth at its own fastest threshold whose {word.accuracy} is not below the agent's.",
+        "same_threshold": "Each depth at the threshold that depth 0 has there: what the looks alone change.",
+    }
 
 
 def renamed(content: Any, against: Against) -> Any:

@@ -97,6 +97,12 @@ class Metrics:
         self._turns = Counter("speceyes_agent_turns", "Turns of agent loops.", ["tool"], registry=at)
         self._screenings = Counter("speceyes_screenings", "Phase I: who goes on.", ["passed"], registry=at)
         self._drafts = Counter("speceyes_drafts", "Phase III: whose draft is good.", ["accepted"], registry=at)
+        self._looks = Counter(
+            "speceyes_closer_looks",
+            "Queries at which the draft model looked closer by itself.",
+            ["accepted"],
+            registry=at,
+        )
         self._tokens = Counter("speceyes_tokens", "Tokens that models read and wrote.", ["model", "kind"], registry=at)
         self._calls = Counter(
             "speceyes_model_calls", "Requests to models, repeated ones included.", ["model"], registry=at
@@ -174,6 +180,10 @@ class Metrics:
             self._screenings.labels(_flag(reason not in SCREENED_OUT)).inc()
         if drafted:
             self._drafts.labels(_flag(reason is Reason.ACCEPTED)).inc()
+
+    def looked_closer(self, accepted: bool) -> None:
+        """The draft model has looked closer by itself, and the gate has passed what it then said, or has not."""
+        self._looks.labels(_flag(accepted)).inc()
 
     def used(self, usage: Mapping[str, Usage]) -> None:
         """What models read and wrote. Counts that a server did not give are left out."""

@@ -137,13 +137,17 @@ class Observation:
     @property
     def phase_seconds(self) -> dict[str, float]:
         """Of the phases that ended."""
-        return {one.what: one.seconds for one in self.timed if isinstance(one.what, str)}
+        found: dict[str, float] = {}
+        for one in self.timed:
+            if isinstance(one.what, str):  # there may be several looks
+                found[one.what] = found.get(one.what, 0.0) + one.seconds
+        return found
 
     @property
     def failing_upstream(self) -> str:
         """Whose server an error most likely came from: the phase that ended last tells."""
         phases = [one.what for one in self.timed if isinstance(one.what, str)]
-        return "draft" if phases[-1:] == ["speculate"] else "agent"
+        return "draft" if phases[-1:] in (["speculate"], ["look_closer"]) else "agent"
 
 
 def with_speculation(answer: Answer, found: Trace) -> Answer:
@@ -253,6 +257,8 @@ def _phase_usage(trace: Trace | None, seen: Observation) -> dict[str, Usage]:
     if trace is not None:
         parts = {"screen": trace.screening, "speculate": trace.draft, "fall_back": trace.run}
         found |= {name: part.usage for name, part in parts.items() if part is not None}
+        if trace.closer:
+            found["look_closer"] = reduce(add, (draft.usage for draft in trace.closer))
     return found
 
 

@@ -88,8 +88,11 @@ class Observer:
                     self.metrics.turn_ended(turn.tool is not None)
                 case Decided(verdict=verdict):
                     phases = seen.phase_seconds
-                    drafted = "speculate" in phases and verdict.reason is not Reason.DRAFT_FAILED
-                    self.metrics.decided(verdict.reason, screened="screen" in phases, drafted=drafted)
+                    first = verdict.glance or verdict
+                    drafted = "speculate" in phases and first.reason is not Reason.DRAFT_FAILED
+                    self.metrics.decided(first.reason, screened="screen" in phases, drafted=drafted)
+                    if "look_closer" in phases:
+                        self.metrics.looked_closer(verdict.reason is Reason.ACCEPTED_CLOSER)
                 case Failed(error=error) if isinstance(error, EngineError):
                     self.metrics.upstream_failed(seen.failing_upstream, type(error).__name__)
 
@@ -182,10 +185,10 @@ class Observer:
 
     def _count_savings(self, answer: Answer) -> None:
         trace = answer.trace
-        good = trace.verdict is not None and trace.verdict.reason is Reason.ACCEPTED
+        good = trace.verdict is not None and trace.verdict.reason in (Reason.ACCEPTED, Reason.ACCEPTED_CLOSER)
         if trace.run is not None:
             self.metrics.saved(self._savings.agent_ran(trace.run.seconds, accepted=good))
-            spent = [trace.phase_seconds.get(phase, 0.0) for phase in ("screen", "speculate")]
+            spent = [trace.phase_seconds.get(phase, 0.0) for phase in ("screen", "speculate", "look_closer")]
             self.metrics.speculated_in_vain(sum(spent))
         elif good:
             self.metrics.saved(self._savings.accepted())

@@ -35,7 +35,7 @@ INPUT_TOKENS, OUTPUT_TOKENS = "gen_ai.usage.input_tokens", "gen_ai.usage.output_
 CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens"
 TOOL_NAME, ERROR_TYPE, STATUS_CODE = "gen_ai.tool.name", "error.type", "http.response.status_code"
 
-_DRAFT_PHASES = frozenset({"speculate"})
+_DRAFT_PHASES = frozenset({"speculate", "look_closer"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,8 @@ class Auditor:
     def consider(self, query: Query, answer: Answer, seen: Observation) -> None:
         """Audit a query that has just been answered, if its draft was accepted and it is drawn. Never waits."""
         trace, share = answer.trace, self._standing.state.plan.share
-        if trace.reason is not Reason.ACCEPTED or trace.verdict is None or trace.draft is None:
+        draft, by_gate = trace.answering, (Reason.ACCEPTED, Reason.ACCEPTED_CLOSER)
+        if trace.reason not in by_gate or trace.verdict is None or draft is None:
             return
         level = self._standing.level_of(trace.verdict)
         if level is None or not is_chosen(query.id, share, self._key):
@@ -83,7 +84,7 @@ class Auditor:
         if self._tasks.full or not self._budget.take():
             self.skipped["busy" if self._tasks.full else "budget"] += 1
             return
-        audit = _Accepted(query, trace.draft.text, level, self._standing.open(), seen, time.monotonic())
+        audit = _Accepted(query, draft.text, level, self._standing.open(), seen, time.monotonic())
         task = self._tasks.start(lambda: self._run(audit))
         assert task is not None, "there was room"
         # Not at the end of the task's own code: one that is cancelled before it begins has none

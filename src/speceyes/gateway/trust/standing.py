@@ -121,12 +121,12 @@ class Standing:
 
 def _seen(verdict: Verdict, level: int, *, gated: bool) -> Served | None:
     """What the drift monitors are told; None where the verdict says nothing about the traffic."""
-    if verdict.reason in REFUSED_BY_SCREENING:
-        return Served(accepted=False if gated else None, level=level, screened=False, at=_now())
-    if verdict.reason not in _SCORED:
+    first, accepted = verdict.glance or verdict, verdict.accepted if gated else None
+    if first.reason in REFUSED_BY_SCREENING:
+        return Served(accepted=accepted, level=level, screened=False, at=_now())
+    if first.reason not in _SCORED:
         return None
-    accepted = verdict.reason is Reason.ACCEPTED if gated else None
-    return Served(accepted=accepted, level=level, screened=True, drafted=True, score=verdict.score, at=_now())
+    return Served(accepted=accepted, level=level, screened=True, drafted=True, score=first.score, at=_now())
 
 
 def _now() -> str:

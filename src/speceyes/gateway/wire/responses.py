@@ -130,8 +130,8 @@ def draft_logprobs(answer: Answer, count: int) -> dict[str, Any] | None:
 
     None where the draft's server sent none that spell the answer.
     """
-    draft = answer.trace.draft
-    if draft is None or not draft.tokens or answer.route.value != "draft":
+    draft = answer.trace.answering
+    if draft is None or not draft.tokens:
         return None
     kept: list[Token] = []
     length = 0

@@ -2,7 +2,7 @@
 
 The parts, in the order in which a calibration goes through them:
 
-    outcomes.py     what is known of N queries: the score of each, and whether accepting it loses
+    outcomes.py     what is known of N queries: the scores of each one's drafts, and whether accepting them loses
     risks.py        what counts as a loss, and how much of it is allowed
     sequence.py     the thresholds to be tested, in an order that the certifying records had no say in
     tuning.py       such a sequence, chosen on other records, with a curve that curve.py fits to their losses
@@ -15,7 +15,7 @@ The parts, in the order in which a calibration goes through them:
 from speceyes.gating.certify.binomial import interval, least_clean, most_allowed, tail, upper_bound
 from speceyes.gating.certify.certificate import Certificate, Step, Walk, certify, walk
 from speceyes.gating.certify.curve import loss_curve
-from speceyes.gating.certify.outcomes import Outcomes
+from speceyes.gating.certify.outcomes import Candidates, Outcomes
 from speceyes.gating.certify.risks import Limit, Risk, losses_of
 from speceyes.gating.certify.sample_size import Need, accepted_needed, need_for
 from speceyes.gating.certify.sequence import ThresholdSequence, absolute_grid
@@ -23,6 +23,7 @@ from speceyes.gating.certify.testing import run_sequence
 from speceyes.gating.certify.tuning import split_at_random, thresholds_at, tuned
 
 __all__ = [
+    "Candidates",
     "Certificate",
     "Limit",
     "Need",

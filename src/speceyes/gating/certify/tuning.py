@@ -82,13 +82,14 @@ def tuned(tuning: Outcomes, limits: Sequence[Limit], delta: float, ratio: float)
 
 
 def _risks(tuning: Outcomes, thresholds: FloatArray, accepted: IntArray, lost: IntArray) -> FloatArray:
-    """Estimated risks at each threshold. (M,), (M,), (R, M) -> (R, M)."""
-    known = ~np.isnan(tuning.scores)
-    scores = tuning.scores[known]
-    passing = scores >= thresholds[:, None]
-    curves = np.stack([loss_curve(scores, losses) for losses in tuning.losses[:, known]])
-    expected = (passing @ curves.T).T / accepted
-    risks: FloatArray = (lost + CURVE_COUNTS * expected) / (accepted + CURVE_COUNTS)
+    """Estimated risks at each threshold, with a curve for each depth. (M,), (M,), (R, M) -> (R, M)."""
+    expected: FloatArray = np.zeros(lost.shape)
+    for drafts in tuning.by_depth:
+        if len(drafts.scores):
+            answering = (drafts.scores >= thresholds[:, None]) & ~(drafts.beaten >= thresholds[:, None])
+            curves = np.stack([loss_curve(drafts.scores, losses) for losses in drafts.losses])
+            expected += (answering @ curves.T).T
+    risks: FloatArray = (lost + CURVE_COUNTS * (expected / accepted)) / (accepted + CURVE_COUNTS)
     return risks
 
 

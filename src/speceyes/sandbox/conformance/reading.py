@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 
 from speceyes.sandbox.conformance.checks import Checks, Ground, must
 from speceyes.sandbox.conformance.host import VARIABLE
@@ -74,7 +75,7 @@ async def folders_of_the_host(ground: Ground) -> None:
     must("speceyes" not in outcome.stdout, "the host's folder for temporary files can be seen")
 
 
-@CHECKS.add("No list of users, password or name of the host can be read")
+@CHECKS.add("No list of users, password, name or network address of the host can be read")
 async def users_and_names(ground: Ground) -> None:
     name = socket.gethostname()
     async with ground.session() as session:
@@ -82,7 +83,7 @@ async def users_and_names(ground: Ground) -> None:
             """
             import platform, socket
             attempt("shadow", lambda: open("/etc/shadow").read())
-            for path in ("/etc/hostname", "/etc/machine-id", "/etc/hosts"):
+            for path in ("/etc/hostname", "/etc/machine-id", "/etc/hosts", "/etc/resolv.conf"):
                 try:
                     print(open(path).read())
                 except OSError:
@@ -93,6 +94,17 @@ async def users_and_names(ground: Ground) -> None:
     must("NAMES" in outcome.stdout, f"the attack was not tried to its end: {outcome.error}")
     must("ESCAPED" not in outcome.stdout, "password hashes can be read")
     must(name == "sandbox" or name not in outcome.stdout, f"the host's name {name} can be read")
+    told = [server for server in await asyncio.to_thread(_name_servers) if server in outcome.stdout]
+    must(not told, f"the address of the host's name server can be read: {told}")
+
+
+def _name_servers() -> list[str]:
+    """Addresses of the servers that this machine asks for names."""
+    try:
+        lines = Path("/etc/resolv.conf").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [words[1] for line in lines if (words := line.split())[:1] == ["nameserver"] and len(words) > 1]
 
 
 @CHECKS.add("The environment is empty but for a few harmless names")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from speceyes.imaging.decode import DecodedImage
 from speceyes.sandbox.base import image_path
 from speceyes.sandbox.conformance.checks import Checks, Ground, must
@@ -16,7 +18,8 @@ CHECKS.refused(
     import numpy
     places = ["/", "/usr", "/usr/lib", "/etc", "/dev", "/images", "/sandbox", "/sandbox/inside",
               os.path.dirname(os.__file__),
-              os.path.dirname(numpy.__file__), "/bin", "/lib", "/var", "/root", "/home", "/packages", "/run"]
+              os.path.dirname(numpy.__file__), "/bin", "/lib", "/var", "/root", "/home", "/packages", "/run",
+              "/run/lock", "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev/pts"]
     for place in places:
         attempt(place, lambda: open(os.path.join(place, "x"), "w"))
         attempt("folder in " + place, lambda: os.mkdir(os.path.join(place, "y")))
@@ -84,16 +87,18 @@ CHECKS.refused(
         attempt(name, lambda: os.mknod("/tmp/" + name, kind | 0o666, os.makedev(8 if name == "disk" else 1, 1)))
     """,
 )
+_ROOT = os.stat("/")
 CHECKS.refused(
     "another_root",
     "The root cannot be left or changed",
-    """
+    f"""
     os.mkdir("jail")
     attempt("chroot", lambda: os.chroot("jail"))
     os.chdir("/")
     os.chdir("../" * 20)
     print("root", sorted(os.listdir(".")))
-    if "boot" in os.listdir(".") or os.path.isdir("/sys/kernel/debug/tracing"):
+    found = os.stat(".")
+    if (found.st_dev, found.st_ino) == {(_ROOT.st_dev, _ROOT.st_ino)} or os.path.isdir("/sys/kernel/debug/tracing"):
         print("ESCAPED: the host's root")
     """,
 )

@@ -14,10 +14,12 @@ from typing import Any
 from .channel import HEAD, pack, read_some, receive, send
 from .folder import FOLDER, Folder
 from .interpreter import Interpreter, kill_all_others
+from .memory import resident_bytes
 
 MOST_OF_A_REPLY = 1 << 20
 MOST_NOTES = 10
 TICK_S = 0.05
+LOOK_S = 0.2
 TIME_TO_DIE_S = 2.0
 ENVIRONMENT = {
     "HOME": FOLDER,
@@ -125,6 +127,7 @@ class Keeper:
         self.incoming, self.outgoing, self.config = incoming, outgoing, config
         self.folder = Folder(config)
         self.steps = 0
+        self._next_look = 0.0
         self.worker = Worker(config, self.steps)
 
     def serve(self) -> None:
@@ -214,7 +217,16 @@ class Keeper:
             return "timeout"
         if step.closed is not None and time.monotonic() > step.closed + TIME_TO_DIE_S:
             return "damaged"
+        if self._too_much_memory():
+            return "memory"
         return "files" if self.folder.crowded() else None
+
+    def _too_much_memory(self) -> bool:
+        most, now = self.config["total_memory_bytes"], time.monotonic()
+        if most is None or now < self._next_look:
+            return False
+        self._next_look = now + LOOK_S
+        return resident_bytes() > int(most)
 
     def _reap(self) -> int | None:
         """Bury the dead of the namespace; returns the interpreter's status if it is among them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -12,9 +13,11 @@ from typing import Any, Self, TypeVar
 from speceyes.agents.budget import Budget
 from speceyes.agents.dialects import Call, Dialect, Prompts, is_native
 from speceyes.agents.ending import end_answer
+from speceyes.engines.attempts import Attempts, CountedEngine
 from speceyes.engines.client import ChatClient, Engine
 from speceyes.engines.embedded import EmbeddedServer
 from speceyes.engines.nano import NANO_LIMITS, nano_agent
+from speceyes.engines.slot_leases import SlotLeases
 from speceyes.errors import ConfigError, InputError
 from speceyes.events import TextStreamed, TurnEnded
 from speceyes.imaging.looks import look
@@ -62,6 +65,8 @@ class Agent:
         timeout_s: Limit in seconds on one call of the model.
         connect_timeout_s: Limit in seconds on making a connection.
         retries: Attempts after the first one, where a retry can help.
+        slots: Slots of a llama.cpp server that gets its calls from this object alone: each question then keeps one from
+            its first call to its last, and its pictures are read once. None: the server chooses.
         options: Further options of the dialect's class (`coordinates`, `zoom_context`, `max_turns`, ...).
 
     Raises:
@@ -86,6 +91,7 @@ class Agent:
         timeout_s: float = 120,
         connect_timeout_s: float = 5,
         retries: int = 2,
+        slots: int | None = None,
         **options: Any,
     ) -> None:
 
@@ -106,6 +112,9 @@ class Agent:
             "retries": retries,
         }
         ChatClient(url, model or "", **self._options)  # the faults of the URL and the key show here
+        if slots is not None and slots < 1:
+            raise ConfigError(f"slots: a server has at least one, not {slots}")
+        self._leases = None if slots is None else SlotLeases(slots)
         self._client: ChatClient | None = None
         self._server: EmbeddedServer | None = None
 
@@ -118,7 +127,7 @@ class Agent:
         Args:
             parallel: Questions that it works on at a time.
             threads: Processor threads. None: what is good for models of this size.
-            options: Those of `Agent`, without `url`, `model` and `limits`.
+            options: Those of `Agent`, without `url`, `model`, `limits` and `slots`.
 
         Raises:
             ConfigError: The models are not there, or as `Agent`.
@@ -129,7 +138,7 @@ class Agent:
         parses = isinstance(dialect, str) and is_native(dialect)
         server = nano_agent(parallel=parallel, threads=threads, parse_calls=parses)
         try:
-            agent = cls(server.url, server.model, **{**spoken, "limits": NANO_LIMITS, **options})
+            agent = cls(server.url, server.model, slots=server.parallel, **{**spoken, "limits": NANO_LIMITS, **options})
         except BaseException:
             server.close()
             raise
@@ -166,7 +175,8 @@ class Agent:
             async with await self._connect() as client:  # not the one that another event loop may be using
                 return await self._run(client, question, images, after, _ignore)
 
-        return _run_to_end(once())
+        with nullcontext() if self._leases is None else self._leases.visited():  # nor its slots
+            return _run_to_end(once())
 
     async def stream(
         self, question: str, images: Picture | Sequence[Picture] = (), *, after: AgentAnswer | None = None
@@ -230,21 +240,25 @@ class Agent:
         tell: Tell,
     ) -> AgentAnswer:
         query, views, dialect = await self._asked(question, images, after)
-        remembering = Remembering(engine)
+        attempts = Attempts()
+        remembering = Remembering(CountedEngine(engine, attempts))
         shown = list(views)
 
         def show(call: Call, result: ToolResult) -> None:
             shown.extend(result.views)
             tell(ToolRan(call.name, call.arguments, result.text, result.views, result.error))
 
-        run = await fall_back(
-            query,
-            views,
-            AgentModel(remembering, dialect, self.budget, tool_budget=self.tool_budget),
-            watch=lambda turn: tell(TurnEnded(query.id, turn)),
-            say=lambda kind, text: tell(TextStreamed(query.id, kind, text)),
-            show=show,
-        )
+        try:
+            run = await fall_back(
+                query,
+                views,
+                AgentModel(remembering, dialect, self.budget, tool_budget=self.tool_budget),
+                watch=lambda turn: tell(TurnEnded(query.id, turn)),
+                say=lambda kind, text: tell(TextStreamed(query.id, kind, text)),
+                show=show,
+            )
+        finally:
+            attempts.close()
         text, ended = end_answer(run.text, query.sampling)
         whole = run.whole and ended == "stop"
         return AgentAnswer(text, whole, run, query, tuple(shown), remembering.history(self.dialect))
@@ -266,14 +280,14 @@ class Agent:
 
     async def _connected(self) -> ChatClient:
         if self._client is None:
-            client = await self._connect()
+            client = await self._connect(self._leases)
             self._client = self._client or client  # another question may have been faster; this one has opened nothing
         return self._client
 
-    async def _connect(self) -> ChatClient:
+    async def _connect(self, leases: SlotLeases | None = None) -> ChatClient:
         if self._server is not None and self._server.closed:
             raise ConfigError("this agent is closed, and its nano model with it")
-        client = await connect(self.url, self._model, setting="model=...", **self._options)
+        client = await connect(self.url, self._model, setting="model=...", leases=leases, **self._options)
         self._model = client.model
         return client
 
