@@ -28,6 +28,7 @@ from speceyes.scheduling import (
     Planner,
     RunTimes,
     Slots,
+    clocks_of,
     deadline,
     end,
     first_refusal,
@@ -86,6 +87,7 @@ class Funnel:
         self.listen = listen
         self.stateless, self.loops = Slots(stateless), Slots(loops)
         self.planner, self.run_times = planner or Fixed(), RunTimes()
+        self.clocks = clocks_of(self.planner)
         self.deadline_s, self.retries, self.strict = deadline_s, retries, strict
         self.stand_in = None if stand_in_threshold is None else _stand_in(calibration, stand_in_threshold)
 
@@ -197,7 +199,7 @@ class Funnel:
         """Phase I. None: it lets the query through."""
         try:
             with log.phase("screen"):
-                log.screening = await screen(query, log.agent_views, log.agent_model, asked)
+                log.screening = await screen(query, log.agent_views, log.screener, asked)
         except EngineError as error:
             return await self._without_screening(query, log, error)
         return gate_screening(log.screening, self.calibration)
@@ -232,8 +234,8 @@ class Funnel:
         """
         log.agent_views = await look(query.images, self.agent.dialect.limits)
         log.hold_back()
+        front = asyncio.ensure_future(self._front(query, log))  # first, for the loop goes on from screening's slot
         agent = asyncio.ensure_future(self._fall_back(query, log))
-        front = asyncio.ensure_future(self._front(query, log))
         try:
             await asyncio.wait((agent, front), return_when=asyncio.FIRST_COMPLETED)
             if not front.done() and agent.exception() is None:
@@ -292,7 +294,15 @@ class Funnel:
 
         limit_s = self.deadline_s if deadline_s is None else deadline_s
         log = Logbook(
-            query, self.draft, self.agent, tell, choice=None, limit_s=limit_s, retries=self.retries, strict=self.strict
+            query,
+            self.draft,
+            self.agent,
+            tell,
+            choice=None,
+            limit_s=limit_s,
+            retries=self.retries,
+            strict=self.strict,
+            clocks=self.clocks,
         )
         if by is None:
             log.choice = self.planner.choose(log.kind, self.loops.load)

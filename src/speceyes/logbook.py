@@ -13,6 +13,7 @@ from typing import Literal
 
 from speceyes.agents.ending import end_answer
 from speceyes.engines.attempts import Attempts, CountedEngine
+from speceyes.engines.server_clock import ServerClocks
 from speceyes.errors import EngineError, SpecEyesError
 from speceyes.events import Answered, Cancelled, Failed, Listener, PhaseEnded, TextStreamed, TurnEnded
 from speceyes.gating import Calibration
@@ -48,10 +49,12 @@ class Logbook:
         limit_s: Seconds that it may take. None: no limit.
         retries: Retries that all calls together may make. None: as many as their clients do.
         strict: Raise errors of the set-up, instead of noting them.
+        clocks: Count how many calls the servers have at a time. None: nobody does.
 
     Attributes:
         draft_model: The draft model, its calls counted.
         agent_model: The agent, its calls counted.
+        screener: The agent in phase I, counted by itself.
         draft_views: The images as the draft model was shown them, () before that.
         agent_views: The images as the agent was shown them.
     """
@@ -67,14 +70,19 @@ class Logbook:
         limit_s: float | None = None,
         retries: int | None = None,
         strict: bool = True,
+        clocks: ServerClocks | None = None,
     ) -> None:
         self.query = query
         self.choice = choice
         self.limit_s = limit_s
         self.tell = tell
         self._attempts = Attempts(retries)
-        self.draft_model = replace(draft, engine=CountedEngine(draft.engine, self._attempts))
-        self.agent_model = replace(agent, engine=CountedEngine(agent.engine, self._attempts))
+        at = clocks or ServerClocks()
+        small = CountedEngine(draft.engine, self._attempts, at.draft)
+        once, large = (CountedEngine(agent.engine, self._attempts, at.agent) for _ in range(2))
+        self._stays = {"screen": once.stay, "draft": small.stay, "agent": large.stay, "agent_after_screen": large.stay}
+        self.draft_model = replace(draft, engine=small)
+        self.screener, self.agent_model = replace(agent, engine=once), replace(agent, engine=large)
         self.draft_views: Sequence[View] = ()
         self.agent_views: Sequence[View] = ()
         self.screening: Screening | None = None
@@ -184,6 +192,8 @@ class Logbook:
             let_through=None if plan is Plan.DRAFT_FIRST else let,
             passed=None if plan is Plan.PAPER else passed,
             accepted=False if let is False or passed is False else True if let and passed else None,
+            closer=closer if agent is not None else None,
+            calls={name: calls for name, stay in self._stays.items() if (calls := stay.beside) is not None},
         )
 
     def usage(self) -> Mapping[str, Usage]:
@@ -226,6 +236,8 @@ class Logbook:
         except asyncio.CancelledError:
             self.tell(Cancelled(self.query.id, self.usage()))
             raise
+        finally:
+            self._attempts.close()
 
     def answer(self, verdict: Verdict) -> Answer:
         """Close the book, and tell it: the draft's text where the verdict says so, else the agent's."""
