@@ -10,7 +10,7 @@ from speceyes.engines.server_clock import ServerClocks
 from speceyes.scheduling.estimates import Expected, Outcome, Traffic
 from speceyes.scheduling.plan import SAME_DECISIONS, Chances, Cost, Loads, Plan, Times, expected_cost
 
-TRIED = 8.0
+TRIED = 16.0
 """Queries of a kind that are speculated on before speculation can be turned off for it: one refusal proves nothing."""
 CLOSE = 0.1
 """A plan that is dearer by this share is probed once in `probe_every` queries; one that is dearer by more while drafts

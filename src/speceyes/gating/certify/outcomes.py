@@ -35,6 +35,8 @@ class Candidates:
     def count(self, thresholds: FloatArray) -> tuple[IntArray, IntArray]:
         """How many answer at each threshold, and how many of these lose. (M,) -> (M,), (R, M)."""
         reached, lost = _reaching(self.scores, self.losses, thresholds)
+        if np.isnan(self.beaten).all():  # first drafts, and there are many calls for these
+            return reached, lost
         earlier, lost_earlier = _reaching(self.beaten, self.losses, thresholds)
         return reached - earlier, lost - lost_earlier
 
@@ -102,8 +104,11 @@ class Outcomes:
             Accepted (M,), and lost by each risk (R, M).
         """
         at = np.asarray(thresholds, dtype=np.float64)
-        accepted, lost = zip(*(depth.count(at) for depth in self.by_depth), strict=True)
-        return np.sum(accepted, axis=0), np.sum(lost, axis=0)
+        first, *deeper = (depth.count(at) for depth in self.by_depth)
+        accepted, lost = first
+        for more, more_lost in deeper:
+            accepted, lost = accepted + more, lost + more_lost
+        return accepted, lost
 
     def answered_at(self, threshold: float) -> tuple[IntArray, BoolArray]:
         """What becomes of each query at one threshold.
