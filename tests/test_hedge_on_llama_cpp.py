@@ -55,7 +55,7 @@ class Late:
     """A draft that is asked only when something has happened."""
 
     engine: Engine
-    before: Callable[[], Awaitable[None]]
+    before: Callable[[], Awaitable[object]]
 
     @property
     def model(self) -> str:
@@ -99,7 +99,8 @@ async def test_queries_that_wait_for_a_slot_are_forgotten_too() -> None:
     settings = load_settings(overrides=ACCEPT_ALL | {"agent.parallel": 1, "gate.screen_threshold": 1.0})
     async with open_draft(settings) as draft, open_agent(settings) as agent:
         server = server_of(agent)
-        funnel = make_funnel(settings, draft, agent)
+        never = asyncio.Event()
+        funnel = make_funnel(settings, replace(draft, engine=Late(draft.engine, never.wait)), agent)
         asking = [asyncio.create_task(_answered(funnel)) for _ in range(3)]
         await server.until(lambda busy: any(written > 10 for written in busy))
         for task in asking:

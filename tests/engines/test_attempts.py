@@ -46,7 +46,7 @@ async def test_retries_are_shared_by_all_calls_and_a_first_attempt_is_free(
 
 async def test_calls_that_come_through_are_counted_with_their_retries() -> None:
     attempts = Attempts(3)
-    script = [Status(503, "busy"), Reply("A"), Cut(), Reply("B")]
+    script: list[Any] = [Status(503, "busy"), Reply("A"), Cut(), Reply("B")]
     async with ScriptedServer(script) as server, client_of(server) as client:
         engine = CountedEngine(client, attempts)
         assert [(await engine.complete(REQUEST)).usage.calls for _ in "AB"] == [2, 2]

@@ -50,7 +50,14 @@ async def test_all_turns_of_a_question_go_to_one_slot_and_questions_beside_it_to
 
 
 async def test_a_further_question_finds_the_slot_of_its_conversation() -> None:
-    async with ScriptedServer(ANSWER) as server, Agent(server.url, "scripted", slots=3) as agent:
+    together = asyncio.Barrier(3)
+
+    async def script(request: dict[str, Any], n: int) -> Outcome:
+        if len(request["messages"]) == 2:  # a first question: all three are there at once
+            await together.wait()
+        return ANSWER
+
+    async with ScriptedServer(script) as server, Agent(server.url, "scripted", slots=3) as agent:
         turned = [PICTURE.rotate(angle, expand=True) for angle in (0, 90, 180)]
         answers = await asyncio.gather(*(agent.answer("What is it?", picture) for picture in turned))
         firsts = [(received.json["messages"][1], received.json["id_slot"]) for received in server.completions]
