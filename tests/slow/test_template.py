@@ -75,6 +75,8 @@ async def test_the_draft_that_looks_closer(
     for sample, view in zip(samples, first_looks, strict=True):
         branch = text.closer_answer(sample.asked, sample.scene, *[1] * len(sample.boxes))
         *looks, answer = [said.removesuffix(END) for learn, said in turns(branch) if learn]
+        if not looks:  # nothing of what is asked about is there
+            continue
         engine = Keeping(*itertools.chain.from_iterable((look, answer) for look in looks))
         settings = Settings.model_validate({"speculation": {"max_depth": 2}})
         model = DraftModel(engine, NANO_LIMITS, **looks_of(settings))

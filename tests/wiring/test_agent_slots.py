@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,9 +28,16 @@ def call(name: str, **arguments: Any) -> Reply:
 ZOOM = call("image_zoom_in_tool", bbox_2d=[10, 10, 200, 200], label="van")
 
 
-def turn(request: dict[str, Any], n: int) -> Outcome:
-    """A zoom in each question's first turn."""
-    return ZOOM if len(request["messages"]) == 2 else ANSWER
+def together(count: int, script: Callable[[dict[str, Any]], Outcome]) -> Callable[[dict[str, Any], int], Any]:
+    """A script that holds the first requests until so many are there."""
+    all_there, came = asyncio.Barrier(count), itertools.count()
+
+    async def held(request: dict[str, Any], n: int) -> Outcome:
+        if next(came) < count:
+            await all_there.wait()
+        return script(request)
+
+    return held
 
 
 def slots_of(server: ScriptedServer) -> list[Any]:
@@ -36,7 +45,8 @@ def slots_of(server: ScriptedServer) -> list[Any]:
 
 
 async def test_all_turns_of_a_question_go_to_one_slot_and_questions_beside_it_to_others() -> None:
-    async with ScriptedServer(turn) as server, Agent(server.url, "scripted", slots=3) as agent:
+    script = together(3, lambda request: ZOOM if len(request["messages"]) == 2 else ANSWER)
+    async with ScriptedServer(script) as server, Agent(server.url, "scripted", slots=3) as agent:
         answers = await asyncio.gather(*(agent.answer(f"What is number {i}?", PICTURE) for i in range(3)))
         assert agent._leases is not None
         assert agent._leases.held == 0, "though the answers, and so the pictures, are still there"
