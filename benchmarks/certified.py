@@ -22,10 +22,12 @@ from rich.console import Console
 from rich.table import Table
 
 from machine import line, machine
+from speceyes.evals.calibrating import GateSetting, collect
 from speceyes.evals.law import Costs, law_honest, law_ideal
 from speceyes.evals.records.loading import load_run
 from speceyes.evals.sweeps import plan_times
 from speceyes.gating import Calibration
+from speceyes.gating.certify import Limit
 from speceyes.gating.certify.binomial import interval
 from speceyes.scheduling import Plan
 
@@ -41,39 +43,34 @@ def figures(calibration: Calibration, run: Path) -> dict[str, Any]:
     calibration.check(**table.bound_to)
     if calibration.threshold is None:
         raise SystemExit("this calibration is infeasible: it accepts nothing")
-    keep = table.complete & table.labelled
-    scores = table.answers.score(calibration.score, calibration.k, calibration.aggregate).values
-    screened = table.screened(calibration.screen_threshold) & keep
-    # NaN compares false: what has no score is not accepted
-    accepted = screened & table.draft_usable & (scores >= calibration.threshold)
+    depth = calibration.max_depth or 0
+    if len(table.closer) < depth:
+        raise SystemExit(f"{run} has no looks of depth {depth}: record it with --max-depth")
+    keep = table.complete_to(depth) & table.labelled
+    gate = GateSetting(calibration.score, calibration.k, calibration.aggregate, calibration.screen_threshold)
+    evidence = collect(table, gate, [Limit.parse("excess", 0.02)], depth)
+    answered_at, (lost,) = evidence.outcomes.answered_at(calibration.threshold)
+    screened, accepted, by_draft = table.screened(gate.screen_threshold)[keep], answered_at == 0, answered_at >= 0
     n = int(keep.sum())
     draft, agent = table.draft_right[keep], table.agent_right[keep]
-    looks = table.closer[: calibration.max_depth or 0]
-    if len(looks) < (calibration.max_depth or 0):
-        raise SystemExit(f"{run} has no looks of depth {calibration.max_depth}: record it with --max-depth")
-    by_draft, said, looking, look_s = accepted.copy(), table.draft_right.copy(), keep.copy(), np.zeros(len(table))
-    for look in looks:
-        looking &= ~by_draft
-        look_s += np.where(looking, np.nan_to_num(look.seconds), 0.0)
-        values = look.answers.score(calibration.score, calibration.k, calibration.aggregate).values
-        won = looking & look.usable & (values >= calibration.threshold)
-        by_draft, said = by_draft | won, np.where(won, look.right, said)
-        looking &= look.looked
-    final = np.where(by_draft[keep], said[keep], agent)
-    lost = (by_draft & ~said & table.agent_right)[keep]
+    final, look_s, left = np.where(accepted, draft, agent), np.zeros(n), ~accepted
+    for at, look in enumerate(table.closer[:depth], start=1):
+        look_s += np.where(left, np.nan_to_num(look.seconds[keep]), 0.0)
+        final = np.where(answered_at == at, look.right[keep], final)
+        left = left & (answered_at != at)
     beta, alpha = float(screened.sum() / n), float(accepted.sum() / max(1, screened.sum()))
     screen_s, draft_s, agent_s = (t[keep] for t in (table.screen_seconds, table.draft_seconds, table.agent_seconds))
-    times = plan_times(Plan.PAPER, screen_s, draft_s, agent_s, screened[keep])
+    times = plan_times(Plan.PAPER, screen_s, draft_s, agent_s, screened)
     # a refused query has paid for its agent run there; one that a look has won has not run it
-    won = (by_draft & ~accepted)[keep]
-    spent = np.where(accepted[keep], times.passed, times.refused) - np.where(won, agent_s, 0.0) + look_s[keep]
-    looked = float((look_s[keep] > 0).mean())
-    look_cost = float(look_s[keep].sum() / max(1, (look_s[keep] > 0).sum()))
+    won = by_draft & ~accepted
+    spent = np.where(accepted, times.passed, times.refused) - np.where(won, agent_s, 0.0) + look_s
+    looked = float((look_s > 0).mean())
+    look_cost = float(look_s.sum() / max(1, (look_s > 0).sum()))
     costs = Costs(float(screen_s.mean()), float(draft_s.mean()), float(agent_s.mean()), queries=n, look=look_cost)
     closer = float(won.sum() / n)
     return {
         "n": n,
-        "accepted": share(by_draft[keep], n),
+        "accepted": share(by_draft, n),
         "after_closer_looks": share(won, n),
         "excess_loss": share(lost, int(by_draft.sum())),
         "accuracy": {"agent": share(agent, n), "draft": share(draft, n), "speceyes": share(final, n)},

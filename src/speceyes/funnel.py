@@ -174,7 +174,7 @@ class Funnel:
 
         Whatever the refusal's reason: which phase has refused depends on the plan, and what is accepted must not.
         """
-        if refused.reason in (Reason.DRAFT_FAILED, Reason.AGENT_FIRST):
+        if refused.reason is Reason.DRAFT_FAILED:
             return refused
         for _ in range(self.draft.max_depth):
             try:

@@ -241,17 +241,16 @@ class Logbook:
 
     def answer(self, verdict: Verdict) -> Answer:
         """Close the book, and tell it: the draft's text where the verdict says so, else the agent's."""
-        text, finish = self._final(verdict)
-        answer = Answer(text, self.trace(verdict), self.query.id, finish)
+        trace = self.trace(verdict)
+        text, finish = self._final(trace)
+        answer = Answer(text, trace, self.query.id, finish)
         self.tell(Answered(answer))
         return answer
 
-    def _final(self, verdict: Verdict) -> tuple[str, Literal["stop", "length"]]:
+    def _final(self, trace: Trace) -> tuple[str, Literal["stop", "length"]]:
         """The text to show, and why it ends. A draft's length was its server's business."""
         wanted = self.query.sampling
-        if verdict.accepted:
-            draft = self.closer[-1] if verdict.reason is Reason.ACCEPTED_CLOSER else self.draft
-            assert draft is not None, "an accepted verdict needs a draft"
+        if (draft := trace.answering) is not None:
             given, whole = draft.text, draft.fault is not Reason.TRUNCATED_ANSWER
             wanted = replace(wanted, max_answer_tokens=None)
         else:

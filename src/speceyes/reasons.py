@@ -73,5 +73,11 @@ class Reason(StrEnum):
         """Who answers for this reason."""
         return Route.DRAFT if self in _BY_DRAFT else Route.AGENT
 
+    @property
+    def by_gate(self) -> bool:
+        """Whether the gate has passed the draft that answers."""
+        return self in _BY_GATE
 
-_BY_DRAFT = frozenset({Reason.ACCEPTED, Reason.ACCEPTED_CLOSER, Reason.FORCED_DRAFT, Reason.AGENT_DOWN})
+
+_BY_GATE = frozenset({Reason.ACCEPTED, Reason.ACCEPTED_CLOSER})
+_BY_DRAFT = _BY_GATE | frozenset({Reason.FORCED_DRAFT, Reason.AGENT_DOWN})

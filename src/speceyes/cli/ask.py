@@ -100,8 +100,6 @@ def _progress(event: Event) -> str:
     match event:
         case PhaseEnded(phase="screen"):
             return "Drafting an answer"
-        case PhaseEnded(phase="speculate"):
-            return "Judging the draft"
         case Decided(verdict=verdict) if not verdict.accepted:
             return "The agent looks closer"
     return ""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speceyes.errors import InputError
-from speceyes.evals.records import CloserTable, RecordTable
+from speceyes.evals.records import DRAFT_FAULT, CloserTable, RecordTable
 from speceyes.gating import find_score
 from speceyes.gating.certify import Limit, Outcomes, losses_of
 from speceyes.types import Reason
@@ -19,8 +19,6 @@ BoolArray = NDArray[np.bool_]
 
 MOST_K = 64
 """Log-probs that the score uses where nobody says, if so many were recorded."""
-DRAFT_FAULT = "draft_fault"
-"""Why a draft has no score: it was cut off, or its log-probs do not spell its text."""
 
 
 @dataclass(frozen=True, slots=True)

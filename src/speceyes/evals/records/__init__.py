@@ -12,12 +12,13 @@ from speceyes.evals.records.loading import load_run, read_rows, run_bytes
 from speceyes.evals.records.manifest import DatasetFacts, Manifest, Session
 from speceyes.evals.records.rows import Asked, ImageFacts, Observed, make_row
 from speceyes.evals.records.schema import COLUMNS, SCHEMA_VERSION, Column, Row, is_failed
-from speceyes.evals.records.table import CloserTable, RecordTable
+from speceyes.evals.records.table import DRAFT_FAULT, CloserTable, RecordTable
 from speceyes.evals.records.writer import RunWriter
 from speceyes.gating.agreement import agree
 
 __all__ = [
     "COLUMNS",
+    "DRAFT_FAULT",
     "SCHEMA_VERSION",
     "Asked",
     "CloserTable",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from speceyes.gating import AnswerTable
 
+DRAFT_FAULT: Final = "draft_fault"
+"""Why a draft has no score: it was cut off, or its log-probs do not spell its text."""
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 

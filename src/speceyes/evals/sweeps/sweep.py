@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from speceyes.errors import ConfigError
 from speceyes.evals.law import Costs
-from speceyes.evals.records import RecordTable
+from speceyes.evals.records import DRAFT_FAULT, RecordTable
 from speceyes.evals.sweeps.curves import Curve, Ledger, mean_costs
 from speceyes.evals.sweeps.depth import DepthSweep, depth_effect
 from speceyes.evals.sweeps.depth_points import Sureness
@@ -26,8 +26,6 @@ from speceyes.evals.sweeps.separation import Separation, separations
 from speceyes.gating.separability import FloatArray, IntArray
 from speceyes.scheduling import SPECULATIVE, Plan
 
-DRAFT_FAULT = "draft_fault"
-"""Why a draft has no score: it was cut off, or its log-probs do not spell its text."""
 TOO_FEW_TO_LEARN = "too_few_to_learn"
 
 Progress = Callable[[str, float], None]

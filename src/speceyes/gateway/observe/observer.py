@@ -185,7 +185,7 @@ class Observer:
 
     def _count_savings(self, answer: Answer) -> None:
         trace = answer.trace
-        good = trace.verdict is not None and trace.verdict.reason in (Reason.ACCEPTED, Reason.ACCEPTED_CLOSER)
+        good = trace.verdict is not None and trace.verdict.reason.by_gate
         if trace.run is not None:
             self.metrics.saved(self._savings.agent_ran(trace.run.seconds, accepted=good))
             spent = [trace.phase_seconds.get(phase, 0.0) for phase in ("screen", "speculate", "look_closer")]

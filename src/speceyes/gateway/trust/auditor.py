@@ -16,7 +16,7 @@ from speceyes.gateway.trust.budget import HourlyBudget
 from speceyes.gateway.trust.standing import Standing
 from speceyes.gating.agreement import same_answer
 from speceyes.gating.audit import is_chosen
-from speceyes.types import AgentRun, Answer, Query, Reason, Route
+from speceyes.types import AgentRun, Answer, Query, Route
 
 _log = logging.getLogger(__name__)
 
@@ -75,8 +75,8 @@ class Auditor:
     def consider(self, query: Query, answer: Answer, seen: Observation) -> None:
         """Audit a query that has just been answered, if its draft was accepted and it is drawn. Never waits."""
         trace, share = answer.trace, self._standing.state.plan.share
-        draft, by_gate = trace.answering, (Reason.ACCEPTED, Reason.ACCEPTED_CLOSER)
-        if trace.reason not in by_gate or trace.verdict is None or draft is None:
+        draft = trace.answering
+        if not trace.reason.by_gate or trace.verdict is None or draft is None:
             return
         level = self._standing.level_of(trace.verdict)
         if level is None or not is_chosen(query.id, share, self._key):
