@@ -22,7 +22,6 @@ import argparse
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ from rich.progress import Progress
 from rich.table import Table
 
 from speceyes.config import load_settings
-from speceyes.engines.client import Engine, OnDelta
 from speceyes.evals.datasets.samples import Sample
 from speceyes.evals.race import split
 from speceyes.evals.sweeps.charts.style import LINES, Chart, axes, in_percent, legend
@@ -44,7 +42,6 @@ from speceyes.funnel import Funnel
 from speceyes.imaging.looks import look
 from speceyes.phases import screen, speculate
 from speceyes.scheduling import Auto, Fixed, Plan, Planner
-from speceyes.types import ChatRequest, Completion
 from speceyes.wiring import open_funnel
 
 PLACES = 8
@@ -52,37 +49,19 @@ LOADS = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0)
 QUICK_LOADS = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0)
 """Shares of the agent's capacity."""
 QUERIES, QUICK_QUERIES = 60, 24
-SLOTS = {"draft.parallel": PLACES, "agent.parallel": 2 * PLACES}
+SLOTS = {"draft.parallel": PLACES, "agent.copies": 2, "agent.parallel": PLACES}
 """One for each call that may be under way: the draft's, and of the agent screenings and loops."""
 
 
 # On the models
 
 
-@dataclass(frozen=True)
-class InSlot:
-    """An engine whose calls go to one slot of llama.cpp."""
-
-    engine: Engine
-    slot: int
-
-    @property
-    def model(self) -> str:
-        return self.engine.model
-
-    async def complete(self, request: ChatRequest, *, on_delta: OnDelta | None = None) -> Completion:
-        pinned = replace(request, extra={**request.extra, "id_slot": self.slot})
-        return await self.engine.complete(pinned, on_delta=on_delta)
-
-
 async def forget(funnel: Funnel, other: Sample) -> None:
-    """Put another picture's prompt into every slot."""
-    query = other.query()
-    views = await look(query.images, funnel.agent.dialect.limits)
-    for slot in range(SLOTS["agent.parallel"]):
-        await screen(query, views, replace(funnel.agent, engine=InSlot(funnel.agent.engine, slot)))
-    for slot in range(SLOTS["draft.parallel"]):
-        await speculate(query, views, replace(funnel.draft, engine=InSlot(funnel.draft.engine, slot)))
+    """Put another picture's prompt into every slot: so many calls at once as there are, each with one to itself."""
+    queries = [other.query() for _ in range(SLOTS["agent.parallel"] * SLOTS["agent.copies"])]
+    views = await look(queries[0].images, funnel.agent.dialect.limits)
+    await asyncio.gather(*(screen(query, views, funnel.agent) for query in queries))
+    await asyncio.gather(*(speculate(query, views, funnel.draft) for query in queries[: SLOTS["draft.parallel"]]))
 
 
 async def run(chosen: argparse.Namespace, bars: Progress) -> dict[str, Any]:

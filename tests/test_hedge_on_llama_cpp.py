@@ -19,7 +19,7 @@ from speceyes.wiring.funnel import make_funnel, open_agent, open_draft
 TOKENS = 3500
 """Of a turn that nobody ends: many seconds of work."""
 ENDLESS = Sampling(extra={"ignore_eos": True, "stop": [], "max_tokens": TOKENS})
-ACCEPT_ALL = {"funnel.plan": "hedged", "gate.threshold": 0.0, "gate.screen_threshold": 1.0}
+ACCEPT_ALL = {"agent.copies": 1, "funnel.plan": "hedged", "gate.threshold": 0.0, "gate.screen_threshold": 1.0}
 HANGS_S = 60
 """Seconds after which a wait has hung: no measure of speed."""
 

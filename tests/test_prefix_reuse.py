@@ -58,10 +58,12 @@ async def trunk(agent: AgentModel, asked: Query, views: Sequence[View]) -> int:
     return counted.usage.prompt_tokens - after
 
 
-@pytest.mark.parametrize("slots", [4, 6])
-async def test_every_loop_goes_on_from_its_screening_and_every_turn_from_the_one_before(slots: int) -> None:
+@pytest.mark.parametrize(("copies", "slots"), [(1, 4), (1, 6), (2, 2)])
+async def test_every_loop_goes_on_from_its_screening_and_every_turn_from_the_one_before(
+    copies: int, slots: int
+) -> None:
     samples, places = zoomed(8), asyncio.Semaphore(4)
-    async with open_agent(load_settings(overrides={"agent.parallel": slots})) as agent:
+    async with open_agent(load_settings(overrides={"agent.copies": copies, "agent.parallel": slots})) as agent:
         asked = samples[0].query()
         shared = await trunk(agent, asked, await look(asked.images, agent.dialect.limits))
 

@@ -58,35 +58,23 @@ class Reply(nn.Module):
 
 def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Causal attention within each trunk: q (B, P, heads, d), k and v (B, P, kv heads, d)."""
-    b, p, h, d = q.shape
-    g = k.shape[2]
-    q = q.view(b, p, g, h // g, d).permute(0, 2, 3, 1, 4).reshape(b, g, -1, d)
-    score = (q @ k.permute(0, 2, 3, 1)).view(b, g, h // g, p, p)
-    mask = torch.ones(p, p, dtype=torch.bool).triu(1)
-    weight = score.masked_fill(mask, -1e4).softmax(-1, dtype=v.dtype).view(b, g, -1, p)
-    out = weight @ v.permute(0, 2, 1, 3)
-    return out.view(b, g, h // g, p, d).permute(0, 3, 1, 2, 4).reshape(b, p, h * d)
+    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0, enable_gqa=True).transpose(1, 2)
 
 
 def _branches(q: Tensor, k: Tensor, v: Tensor, kt: Tensor, vt: Tensor, group: Group) -> Tensor:
     """Attention of a group of branches to their trunks and, causally, to themselves; (valid tokens, heads * d)."""
     m, n = group.index.shape
-    p, g, d = kt.shape[1:]
-    h = q.shape[1]
+    p, d = kt.shape[1], kt.shape[3]
     # index_select, for the backward pass of plain indexing is slow
     at = group.index.flatten()
-    own_q = q.index_select(0, at).view(m, n, g, h // g, d).permute(0, 2, 3, 1, 4).reshape(m, g, -1, d)
-    own_k = k.index_select(0, at).view(m, n, g, d).permute(0, 2, 3, 1)
-    own_v = v.index_select(0, at).view(m, n, g, d).permute(0, 2, 1, 3)
-    trunk_k = kt.index_select(0, group.trunk).permute(0, 2, 3, 1)
-    trunk_v = vt.index_select(0, group.trunk).permute(0, 2, 1, 3)
+    own_q, own_k, own_v = (t.index_select(0, at).view(m, n, -1, d) for t in (q, k, v))
+    keys = torch.cat((kt.index_select(0, group.trunk), own_k), 1).transpose(1, 2)
+    values = torch.cat((vt.index_select(0, group.trunk), own_v), 1).transpose(1, 2)
     # padding comes last in a row, so the causal mask alone keeps it from being seen
-    mask = torch.ones(n, n, dtype=torch.bool).triu(1)
-    own = (own_q @ own_k).view(m, g, h // g, n, n).masked_fill(mask, -1e4).view(m, g, -1, n)
-    weight = torch.cat((own_q @ trunk_k, own), -1).softmax(-1, dtype=v.dtype)
-    out = weight[..., :p] @ trunk_v + weight[..., p:] @ own_v
-    out = out.view(m, g, h // g, n, d).permute(0, 3, 1, 2, 4).reshape(m * n, h * d)
-    return out.index_select(0, group.valid.flatten().nonzero()[:, 0])
+    seen = torch.ones(n, p + n, dtype=torch.bool).tril(p)
+    out = F.scaled_dot_product_attention(own_q.transpose(1, 2), keys, values, seen, scale=1.0, enable_gqa=True)
+    return out.transpose(1, 2).reshape(m * n, -1).index_select(0, group.valid.flatten().nonzero()[:, 0])
 
 
 def reply_loss(logits: Tensor, packed: Packed) -> Tensor:

@@ -6,6 +6,7 @@ within a group they are padded for attention only, everything else runs over rea
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,10 @@ from text import Branch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-GROUP_LIMITS = (56, 144, 248, 100_000)
-PAD_STRIDE = 8
+PADDING = 1.12
+"""Branches go into one group while the longest is so many times as long as the shortest: attention over padding costs
+its square, and another group only a few more calls."""
+SHORTEST_PADDING = 8
 SHORT = 3
 """Replies of up to so many tokens are answers, not accounts."""
 
@@ -145,13 +148,9 @@ def pack(encode: Encoder, trunk: Encoded, batch: list[list[Branch]]) -> Packed:
     positions = [np.tile(trunk.positions, (1, len(batch)))]
     source = [_rows(trunk.view, s, views) for s in range(len(batch))]
     weight = [np.zeros(p * len(batch), np.float32)]
-    groups, owner, starts, at, low = [], [], [], p * len(batch), 0
-    for limit in GROUP_LIMITS:
-        chosen = [x for x in branches if low < len(x[2].ids) <= limit]
-        low = limit
-        if not chosen:
-            continue
-        longest = -(-max(len(e.ids) for *_, e in chosen) // PAD_STRIDE) * PAD_STRIDE
+    groups, owner, starts, at = [], [], [], p * len(batch)
+    for chosen in _alike(branches):
+        longest = len(chosen[-1][2].ids)
         index = np.zeros((len(chosen), longest), np.int64)
         valid = np.zeros((len(chosen), longest), bool)
         for row, (s, b, e) in enumerate(chosen):
@@ -181,6 +180,17 @@ def pack(encode: Encoder, trunk: Encoded, batch: list[list[Branch]]) -> Packed:
         owner,
         starts,
     )
+
+
+def _alike(branches: list[tuple[int, int, Encoded]]) -> Iterator[list[tuple[int, int, Encoded]]]:
+    """Branches in groups of like length, each from its shortest to its longest."""
+    group: list[tuple[int, int, Encoded]] = []
+    for branch in sorted(branches, key=lambda b: len(b[2].ids)):
+        if group and len(branch[2].ids) > max(PADDING * len(group[0][2].ids), len(group[0][2].ids) + SHORTEST_PADDING):
+            yield group
+            group = []
+        group.append(branch)
+    yield group
 
 
 def _rows(view: np.ndarray, scene: int, views: dict[tuple[int, int], int]) -> np.ndarray:

@@ -7,15 +7,17 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 
 from speceyes.engines.client import ChatClient
 from speceyes.engines.forward import forward
 from speceyes.engines.scripted import Reply, ScriptedServer, Status
 from speceyes.engines.slot_leases import SlotLeases
-from speceyes.errors import EngineRefused
+from speceyes.errors import EngineRefused, EngineUnreachable
 from speceyes.types import ChatRequest
 
 
@@ -47,7 +49,7 @@ async def call(leases: SlotLeases, request: ChatRequest, during: Callable[[], No
     """One call: the slot that it was sent to."""
     async with leases.place(request) as placed:
         during()
-        return placed.extra.get("id_slot")
+        return placed.request.extra.get("id_slot")
 
 
 async def settled() -> None:
@@ -100,10 +102,10 @@ async def test_a_new_picture_goes_where_the_prompt_begins_alike_and_nothing_happ
 async def test_a_second_call_beside_the_first_does_not_wait_for_it() -> None:
     leases, one = SlotLeases(2), Query()
     async with leases.place(asked(one)) as first, leases.place(asked(one, words="yes or no?")) as second:
-        assert first.extra["id_slot"] != second.extra["id_slot"]
+        assert first.request.extra["id_slot"] != second.request.extra["id_slot"]
         assert leases.held == 2
     assert leases.held == 1, "the second one is not kept"
-    assert await call(leases, asked(one)) == first.extra["id_slot"]
+    assert await call(leases, asked(one)) == first.request.extra["id_slot"]
 
 
 async def test_the_loops_first_call_waits_for_screenings_one_token_and_goes_on_in_its_slot() -> None:
@@ -113,8 +115,8 @@ async def test_the_loops_first_call_waits_for_screenings_one_token_and_goes_on_i
         await settled()
         assert served == []
         others = [await call(leases, asked(Query(), picture=picture)) for picture in "BC"]
-        assert screening.extra["id_slot"] not in others, "nobody behind it has to wait"
-    assert await loop == screening.extra["id_slot"]
+        assert screening.request.extra["id_slot"] not in others, "nobody behind it has to wait"
+    assert await loop == screening.request.extra["id_slot"]
     assert leases.held == 1
 
 
@@ -153,7 +155,7 @@ async def test_where_all_slots_are_taken_the_loop_still_waits_for_its_screening(
         async def screening() -> Any:
             async with leases.place(asked(one, max_tokens=1)) as placed:
                 await ended.wait()
-                return placed.extra["id_slot"]
+                return placed.request.extra["id_slot"]
 
         screened = asyncio.create_task(screening())
         await settled()
@@ -163,13 +165,13 @@ async def test_where_all_slots_are_taken_the_loop_still_waits_for_its_screening(
         await settled()
         assert not loop.done()
         ended.set()
-        assert await screened == await loop == taken.extra["id_slot"] != last.extra["id_slot"]
+        assert await screened == await loop == taken.request.extra["id_slot"] != last.request.extra["id_slot"]
 
 
 async def test_a_slot_that_the_caller_has_chosen_stands() -> None:
     leases = SlotLeases(2)
     async with leases.place(asked(id_slot=7)) as placed:
-        assert (placed.extra, leases.held) == ({"id_slot": 7}, 0)
+        assert (placed.request.extra, leases.held) == ({"id_slot": 7}, 0)
 
 
 async def test_while_others_are_served_the_server_chooses() -> None:
@@ -240,6 +242,54 @@ async def test_who_has_lost_its_slot_gets_another() -> None:
     assert await again == 0
 
 
+# Of several servers
+
+
+async def test_queries_spread_over_the_servers_and_each_keeps_to_its_own() -> None:
+    leases = SlotLeases(2, servers=["one", "other"])
+    queries = [Query() for _ in range(4)]
+    homes = []
+    for query in queries:
+        async with leases.place(asked(query, max_tokens=1)) as placed:
+            homes.append((placed.server, placed.request.extra["id_slot"]))
+    assert sorted(homes) == [("one", 0), ("one", 1), ("other", 0), ("other", 1)]
+    assert homes[0][0] != homes[1][0], "the second goes where nobody is"
+    for query, home in reversed([*zip(queries, homes, strict=True)]):
+        async with leases.place(asked(query)) as placed:
+            assert (placed.server, placed.request.extra["id_slot"]) == home
+
+
+async def test_a_picture_draws_more_than_an_idle_server_and_a_new_one_goes_where_there_is_least_to_do() -> None:
+    leases, keeper = SlotLeases(2, servers=["one", "other"]), Query()
+    home: dict[str, str] = {}
+    async with AsyncExitStack() as stack:
+        for picture in "ABCD":
+            placed = await stack.enter_async_context(leases.place(asked(picture=picture)))
+            home[picture] = placed.server
+    async with leases.place(asked(keeper, picture="A")):
+        neighbour = next(p for p in "BCD" if home[p] == home["A"])
+        async with leases.place(asked(picture=neighbour)) as placed:
+            assert placed.server == home["A"]
+        async with leases.place(asked(picture="E")) as placed:
+            assert placed.server != home["A"]
+
+
+async def test_a_call_goes_to_the_server_of_its_slot_and_an_error_names_that_one() -> None:
+    queries = [Query(), Query()]
+    async with ScriptedServer(Reply("no")) as first, AsyncExitStack() as running:
+        second = await running.enter_async_context(ScriptedServer(Reply("no")))
+        leases = SlotLeases(1, servers=[f"{first.url}/v1", f"{second.url}/v1"])
+        async with ChatClient(first.url, "any", leases=leases) as client:
+            for query in (*queries, *queries):
+                await client.complete(asked(query))
+            assert [len(server.completions) for server in (first, second)] == [2, 2]
+            assert [received.json["id_slot"] for received in second.completions] == [0, 0]
+            address = second.url
+            await running.aclose()
+            with pytest.raises(EngineUnreachable, match=str(httpx.URL(address).port)):
+                await client.complete(replace(asked(queries[1]), max_attempts=1))
+
+
 # Through a client
 
 
@@ -292,7 +342,7 @@ async def test_a_call_that_fails_gives_its_slot_up_and_a_second_attempt_finds_on
 
 async def crowd(leases: SlotLeases, seed: int) -> None:
     """Queries in any order, some of which give up: never two calls in a slot."""
-    rng, busy = random.Random(seed), Counter[int]()
+    rng, busy = random.Random(seed), Counter[tuple[str, int]]()
 
     async def one() -> None:
         query = Query()
@@ -300,7 +350,7 @@ async def crowd(leases: SlotLeases, seed: int) -> None:
             async with leases.place(
                 asked(query if rng.random() < 0.8 else None, words=str(turn), max_tokens=rng.choice((1, 8)))
             ) as placed:
-                slot = placed.extra["id_slot"]
+                slot = placed.server, placed.request.extra["id_slot"]
                 busy[slot] += 1
                 try:
                     assert busy[slot] == 1

@@ -64,13 +64,17 @@ class EngineSettings(Section):
     """Attempts after the first one, where the error may pass."""
 
     parallel: Count | None = None
-    """Requests that a model in this process works on at a time; more wait. None: 2 for a GGUF file, and for the nano
-    models as many as the funnel sends."""
+    """Requests that each copy of a model in this process works on at a time; more wait. None: 2 for a GGUF file, and
+    for the nano models as many as the funnel sends."""
+    copies: Count | None = None
+    """Servers of the model in this process, each with weights and threads of its own; a query keeps to one. Where a
+    server gains nothing by doing several requests at once, as on a processor, two do twice as much while there are
+    cores. None: 1, but 2 of the nano agent where there are cores for them."""
     context: Count | None = None
     """Tokens for one request to a model in this process, prompt and reply together. None: 16384 for a GGUF file, or
     what it was trained for if that is less; 4096 for the nano models."""
     threads: Count | None = None
-    """Processor threads of a model in this process. None: as many as help on this machine."""
+    """Processor threads of each copy of a model in this process. None: as many as help on this machine."""
     slots: Count | None = None
     """Slots of a llama.cpp server at `url` that nobody but this process asks: each query keeps one for all its calls,
     and finds its picture there. `speceyes probe` tells how many it has. None: the server chooses for each call."""
@@ -105,7 +109,7 @@ class EngineSettings(Section):
         if self.is_nano and self.model is not None:
             raise ValueError("`model` names a model on a server: give `url` too, or neither for the nano model")
         if self.url is not None and (
-            local := {"parallel", "context", "threads", "prompt_cache_mib"} & self.model_fields_set
+            local := {"parallel", "copies", "context", "threads", "prompt_cache_mib"} & self.model_fields_set
         ):
             names = ", ".join(f"`{name}`" for name in sorted(local))
             raise ValueError(f"{names} are for a model in this process; the server at `url` has its own settings")

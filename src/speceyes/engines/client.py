@@ -62,13 +62,15 @@ class Engine(Protocol):
 class Progress:
     """How far a call has come: which attempt of how many runs, and whether the server generates in it.
 
-    `overloads` are the attempts before it that the server refused as too much.
+    `overloads` are the attempts before it that the server refused as too much, `server` is the base of the API that it
+    goes to, where that is not the client's own.
     """
 
     most: int
     attempt: int = 1
     started: bool = False
     overloads: int = 0
+    server: str = ""
 
 
 class ChatClient:
@@ -86,8 +88,8 @@ class ChatClient:
         name: What messages call this engine; the model's name by default.
         backoff_s: The pause before the first retry, in seconds. It doubles each time, and up to
             half of it is taken off at random.
-        leases: Slots of a llama.cpp server that gets its calls from here alone; each call goes to one of them. None:
-            the server chooses.
+        leases: Slots of a llama.cpp server, or of several like it, that get their calls from here alone; each call goes
+            to one of them. None: the server chooses.
 
     Attributes:
         url: The base of the API, `/v1` included.
@@ -125,8 +127,6 @@ class ChatClient:
         self._limits = httpx.Limits(max_connections=max_connections, max_keepalive_connections=max_connections)
         self._http: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        host = httpx.URL(self.url)
-        self._where = f"{self.name} at {host.host}" + (f":{host.port}" if host.port else "")
 
     def __repr__(self) -> str:
         return f"ChatClient({str(httpx.URL(self.url).copy_with(userinfo=b''))!r}, model={self.model!r})"
@@ -213,7 +213,8 @@ class ChatClient:
             completion = await self._exchange(request, on_delta, progress)
         else:
             async with self._leases.place(request) as placed:
-                completion = await self._exchange(placed, on_delta, progress)
+                progress.server = placed.server
+                completion = await self._exchange(placed.request, on_delta, progress)
         usage = replace(completion.usage, calls=progress.attempt)
         return replace(completion, usage=usage, overloads=progress.overloads)
 
@@ -224,7 +225,7 @@ class ChatClient:
         begin = time.perf_counter()
         try:
             async with self._connections().stream(
-                "POST", f"{self.url}/chat/completions", content=content, headers=self._headers()
+                "POST", f"{progress.server or self.url}/chat/completions", content=content, headers=self._headers()
             ) as response:
                 if response.status_code != 200:
                     body = await response.aread()
@@ -291,7 +292,11 @@ class ChatClient:
         return headers | {"Authorization": f"Bearer {self._api_key}"} if self._api_key else headers
 
     def _place(self, progress: Progress) -> str:
-        return self._where + (f" (attempt {progress.attempt})" if progress.attempt > 1 else "")
+        return self._where(progress.server) + (f" (attempt {progress.attempt})" if progress.attempt > 1 else "")
+
+    def _where(self, server: str = "") -> str:
+        host = httpx.URL(server or self.url)
+        return f"{self.name} at {host.host}" + (f":{host.port}" if host.port else "")
 
     def _scrub(self, error: EngineError) -> None:
         """Take the key out of a message: some servers and proxies repeat the request's headers."""

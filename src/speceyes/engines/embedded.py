@@ -166,8 +166,13 @@ class EmbeddedServer:
 def default_threads() -> int:
     """Half the cores that this process may use: most come in pairs that share one, and the rest of the process
     wants some too."""
+    return max(1, available_cores() // 2)
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return max(1, (len(affinity(0)) if affinity else os.cpu_count() or 1) // 2)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _image_settings(mmproj: Path | None, limits: PixelLimits | None) -> dict[str, Any]:

@@ -32,7 +32,7 @@ async def forward(client: ChatClient, content: bytes) -> AsyncIterator[httpx.Res
         EngineError: The server cannot be reached, breaks off while the body is read, or refuses; then the error has
             the reply's `body`.
     """
-    where = client._where
+    where = client._where()
     visit = nullcontext() if client._leases is None else client._leases.visited()
     address = f"{client.url}/chat/completions"
     try:

@@ -1,4 +1,4 @@
-"""Which slot of a llama.cpp server a call goes to: the one that holds what its prompt begins with.
+"""Which slot of which llama.cpp server a call goes to: the one that holds what its prompt begins with.
 
 llama.cpp keeps the last prompt of each slot and computes what follows the common beginning. Left to itself it gives a
 new query's first call to any idle slot whose prompt begins alike, and system prompt and tools are alike everywhere: so
@@ -19,8 +19,8 @@ import asyncio
 import threading
 import time
 import weakref
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -34,6 +34,7 @@ Pieces = tuple[int, ...]
 
 @dataclass(slots=True, eq=False)
 class _Slot:
+    server: str
     index: int
     holds: Pieces = ()
     """Of its last prompt."""
@@ -52,27 +53,43 @@ class _Slot:
         return not self.busy and (self.owner is None or self.owner() is None)
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a call goes.
+
+    Attributes:
+        request: As it is to be sent: with its slot.
+        server: Base of the API of the server whose slot that is. Empty: the client's own.
+    """
+
+    request: ChatRequest
+    server: str = ""
+
+
 class SlotLeases:
-    """The slots of one server, and who has them.
+    """The slots of one server, or of several that serve the same model, and who has them.
 
     A call's `affinity` is an object that all calls of one query name. The first of them takes a free slot, the others
     find it again, and it is free as soon as the object is gone or a call was broken off. A call that names none takes a
     slot for itself alone.
-    Of several free slots that one is taken which shares most of the prompt's beginning, else the one that was idle
-    longest. A call for a slot that its own query is working in takes another for itself alone; or waits, if that is for
-    one token only.
+    Of several free slots that one is taken which shares most of the prompt's beginning, of those one on the server that
+    the fewest queries have, of those the one that was idle longest. A call for a slot that its own query is working in
+    takes another for itself alone; or waits, if that is for one token only.
 
     Where more queries are under way than there are slots, the rest wait in the order in which they came. A slot that
     its owner leaves idle is taken from it once it has been idle for as long as the owner's calls took: so long it was
     cheaper to keep than to compute again.
 
     Args:
-        count: How many slots the server has.
+        count: How many slots each server has.
+        servers: Bases of the APIs of servers that are alike, `/v1` included. By default the client's own.
         clock: Monotonic seconds.
     """
 
-    def __init__(self, count: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._slots = [_Slot(index) for index in range(count)]
+    def __init__(
+        self, count: int, *, servers: Sequence[str] = ("",), clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._slots = [_Slot(server, index) for index in range(count) for server in servers]
         self._clock = clock
         self._waiting: deque[asyncio.Event] = deque()
         self._watching: list[asyncio.Event] = []
@@ -89,16 +106,17 @@ class SlotLeases:
         return sum(not slot.is_free for slot in self._slots)
 
     @asynccontextmanager
-    async def place(self, request: ChatRequest) -> AsyncIterator[ChatRequest]:
-        """The request as it is to be sent; its slot is busy until the block ends. A slot that it names stands."""
+    async def place(self, request: ChatRequest) -> AsyncIterator[Placement]:
+        """Where the request goes; its slot is busy until the block ends. A slot that it names stands."""
         if SLOT_FIELD in request.extra:
-            yield request
+            yield Placement(request)
             return
         pieces = _pieces(request)
         slot = await self._take(request.affinity, pieces, brief=request.max_tokens == 1)
         began = self._clock()
         try:
-            yield request if self._visits else replace(request, extra={**request.extra, SLOT_FIELD: slot.index})
+            extra = request.extra if self._visits else {**request.extra, SLOT_FIELD: slot.index}
+            yield Placement(replace(request, extra=extra), slot.server)
         except BaseException:
             slot.owner = None  # mostly the query is over, and its error may keep what it was about alive
             raise
@@ -180,7 +198,8 @@ class SlotLeases:
 
     def _free(self, pieces: Pieces) -> _Slot | None:
         free = [slot for slot in self._slots if slot.is_free]
-        return max(free, key=lambda slot: (_shared(slot.holds, pieces), -slot.since), default=None)
+        kept = Counter(slot.server for slot in self._slots if not slot.is_free)
+        return max(free, key=lambda s: (_shared(s.holds, pieces), -kept[s.server], -s.since), default=None)
 
     def _forsaken(self) -> _Slot | None:
         """A slot to take from its owner: that of the latest comer, for those before it will go on sooner."""

@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 from speceyes.agents.dialects import is_native, make_dialect
 from speceyes.config import AgentSettings, DraftSettings
 from speceyes.engines.client import ChatClient
-from speceyes.engines.embedded import PROMPT_CACHE_MIB, EmbeddedServer
+from speceyes.engines.embedded import PROMPT_CACHE_MIB, EmbeddedServer, available_cores
 from speceyes.engines.gguf import read_header
 from speceyes.engines.nano import NANO_CONTEXT, NANO_LIMITS, nano_agent, nano_draft, nano_files
 from speceyes.engines.slot_leases import SlotLeases
+from speceyes.engines.wire import api_base
 from speceyes.errors import ConfigError, EngineProtocolError, EngineRefused
 from speceyes.imaging.resize import PixelLimits
 
@@ -72,10 +73,13 @@ async def open_engine(role: Role, chosen: EngineChoice, *, calls: int) -> AsyncI
         start, limits, weights = _nano(role, chosen, calls) if chosen.gguf is None else _gguf(role, chosen, chosen.gguf)
         # In a thread, because starting waits for the server. A start that is cancelled meanwhile closes itself, for
         # then nobody holds the server.
-        server = await asyncio.to_thread(start)
-        stack.callback(server.close)
-        options = _options(chosen, calls) | {"leases": SlotLeases(server.parallel)}
-        client = ChatClient(server.url, server.model, **options)
+        servers = []
+        for _ in range(_copies(role, chosen)):
+            servers.append(await asyncio.to_thread(start))
+            stack.callback(servers[-1].close)
+        server = servers[0]
+        leases = SlotLeases(server.parallel, servers=[api_base(one.url) for one in servers])
+        client = ChatClient(server.url, server.model, **_options(chosen, calls) | {"leases": leases})
         stack.push_async_callback(client.aclose)
         yield OpenEngine(client, limits, f"{server.model}@{weights}")
 
@@ -157,10 +161,18 @@ def _options(chosen: EngineChoice, calls: int) -> dict[str, Any]:
 Start = Callable[[], EmbeddedServer]
 
 
+def _copies(role: Role, chosen: EngineChoice) -> int:
+    """Servers of one model: for the nano agent, whose runs are most of the work, one for each core up to two."""
+    if chosen.copies is not None:
+        return chosen.copies
+    return min(2, available_cores()) if role == "agent" and chosen.is_nano else 1
+
+
 def _nano(role: Role, chosen: EngineChoice, calls: int) -> tuple[Start, PixelLimits, str]:
     _check_nano(role, chosen)
     serve = nano_draft if role == "draft" else partial(nano_agent, parse_calls=_parses_calls(chosen))
-    slots, context = chosen.parallel or calls, chosen.context or NANO_CONTEXT
+    slots = chosen.parallel or -(-calls // _copies(role, chosen))
+    context = chosen.context or NANO_CONTEXT
 
     def start() -> EmbeddedServer:
         return serve(
