@@ -75,6 +75,7 @@ def plan(
     calibration: options.CalibrationFile = None,
     threshold: options.Threshold = None,
     k: options.LogprobCount = None,
+    max_depth: options.MaxDepth = None,
     config: options.ConfigFile = None,
     assignments: options.Assignments = None,
     json_target: output.JsonTarget = None,
@@ -83,6 +84,7 @@ def plan(
     output.check_target(json_target)
     _check(rate, clients, target_p95, utilisation, draft_replicas, agent_replicas, picture)
     given = {"gate.calibration": calibration, "gate.threshold": threshold, "gate.k": k}
+    given |= {"speculation.max_depth": max_depth}
     settings = options.read_settings(config, assignments, given)
     _need_extra()
 
@@ -106,7 +108,7 @@ def plan(
     draft, agent = Servers(draft_replicas or 1, draft_curve), Servers(agent_replicas or 1, agent_curve)
     scenario = Scenario(systems[0], draft, agent, arrivals, queries=queries, seed=seed)
     with output.working("Reading the record") as say:
-        workload = load_workload(record, find_calibration(settings))
+        workload = load_workload(record, find_calibration(settings), settings.speculation.max_depth)
         runs = 0
 
         def told(system: System) -> None:

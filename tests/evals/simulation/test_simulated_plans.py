@@ -9,6 +9,7 @@ from made_workloads import FOUR, lifelike, query
 from speceyes.evals.simulation import (
     BatchingCurve,
     Closed,
+    Demand,
     QueryTimes,
     Scenario,
     Servers,
@@ -72,6 +73,58 @@ def test_on_idle_servers_plans_cost_what_the_planner_expects(system: System) -> 
 def test_latencies_by_hand(system: System, latencies: list[float]) -> None:
     """s = 2, d = 3, a = 10, and 9 after screening; both agree, only I, only the gate, neither."""
     assert whole_run(system, FOUR).latencies == pytest.approx(latencies)
+
+
+LOOKING = Workload(
+    tuple(
+        query(let=let, passed=passed, closer=4.0, passed_closer=won)
+        for let, passed in ((True, True), (True, False), (False, True), (False, False))
+        for won in (True, False)
+    )
+)
+"""As `FOUR`, each once with a closer look that the gate passes, and once with one that it does not."""
+
+
+@pytest.mark.parametrize(
+    ("system", "latencies"),
+    [
+        (System.AGENT, [10] * 8),
+        (System.PAPER, [5, 5, 9, 18, 9, 18, 9, 18]),
+        (System.DRAFT_FIRST, [5, 5, 7, 17, 9, 18, 7, 17]),
+        (System.PARALLEL, [3, 3, 7, 16, 7, 16, 7, 16]),
+        (System.HEDGED, [3, 3, 7, 10, 7, 10, 7, 10]),
+        (System.NO_SCREEN, [3, 3, 7, 17, 3, 3, 7, 17]),
+        (System.PUBLISHED, [5, 5, 14, 14, 11, 11, 11, 11]),
+    ],
+)
+def test_latencies_with_closer_looks_by_hand(system: System, latencies: list[float]) -> None:
+    """What is refused takes 4 more at the draft's server, and of the draft's 3 what it has not had, which read the
+    picture; and the agent only where that was not enough."""
+    found = whole_run(system, LOOKING)
+    assert found.latencies == pytest.approx(latencies)
+    assert found.draft_work + found.agent_work == pytest.approx(_worked(least_demand(system, LOOKING)))
+
+
+def _worked(asked: Demand) -> float:
+    return float((asked.draft + asked.agent).mean())
+
+
+def test_closer_looks_spare_the_agent_and_the_laws_know_it() -> None:
+    alone, paper = whole_run(System.AGENT, LOOKING), whole_run(System.PAPER, LOOKING)
+    assert law_honest(LOOKING) == pytest.approx(alone.seconds / paper.seconds)
+    assert LOOKING.left_over == 3 / 8 == 1.0 - paper.by_draft
+    assert LOOKING.at_a_glance.left_over == 3 / 4
+
+
+def test_auto_knows_what_closer_looks_spare() -> None:
+    """Nothing is accepted at a glance and everything after a look: speculation still pays."""
+    won = Workload((query(0.02, 0.04, 1.0, let=False, passed=False, closer=0.1, passed_closer=True),) * 50)
+    servers = Servers(1, BatchingCurve.cpu())
+    alone, auto = (
+        simulate(won, Scenario(system, servers, servers, Closed(8), 2000, loops=8)).throughput
+        for system in (System.AGENT, System.AUTO)
+    )
+    assert auto > 3.0 * alone
 
 
 def test_a_hedged_agent_that_is_done_first_has_answered() -> None:

@@ -21,7 +21,7 @@ from speceyes.types import Draft, Usage
 sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("records", "sweeps")]
 
 from made_rows import failed_row, observed, row
-from made_runs import lifelike
+from made_runs import lifelike, looks
 
 CALIBRATION = Calibration.manual(2.0, k=8)
 
@@ -58,6 +58,42 @@ def test_a_record_of_other_models_is_refused() -> None:
     other = Calibration.manual(2.0, k=8, draft_model="another")
     with pytest.raises(CalibrationMismatch, match="another"):
         workload_of(table, rows_of(table), other)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_closer_looks_end_with_the_first_that_the_gate_passes_or_that_fails(depth: int) -> None:
+    table = looks(lifelike(80, k=8), 2)
+    workload = workload_of(table, rows_of(table), CALIBRATION, max_depth=depth)
+    scores = [part.answers.score("separability", 8, "min").values for part in table.closer]
+    for i, query in enumerate(workload.queries):
+        seconds, passed = 0.0, False
+        for part, score in zip(table.closer[:depth], scores, strict=False):
+            if np.isnan(part.seconds[i]):
+                break
+            seconds += part.seconds[i]
+            if passed := bool(part.usable[i] and score[i] >= 2.0):
+                break
+        assert (query.closer, query.passed_closer) == (pytest.approx(seconds), passed)
+    left = sum(not (query.accepted or query.passed_closer) for query in workload.queries)
+    assert workload.left_over == left / 80
+    assert {query.passed_closer for query in workload.queries} == ({True, False} if depth else {False})
+
+
+def test_a_calibration_says_how_often_the_draft_model_looks() -> None:
+    table = looks(lifelike(30, k=8), 1)
+    twice = CALIBRATION.model_copy(update={"max_depth": 2})
+    with pytest.raises(InputError, match=r"up to 2 times, and the run was recorded with 1: record it again with --max"):
+        workload_of(table, rows_of(table), twice)
+    at_a_glance = CALIBRATION.model_copy(update={"max_depth": 0})
+    assert not any(query.closer for query in workload_of(table, rows_of(table), at_a_glance, max_depth=1).queries)
+
+
+def test_where_a_closer_look_is_not_known_the_query_is_left_out() -> None:
+    table = looks(lifelike(60, k=8), 1, broken=0.2)
+    known = int(table.closer[0].known.sum())
+    workload = workload_of(table, rows_of(table), CALIBRATION, max_depth=1)
+    assert (len(workload.queries), workload.left_out) == (known, 60 - known)
+    assert 0 < known < 60
 
 
 def test_queries_that_lack_a_phase_are_left_out() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from speceyes.evals.records import RecordTable
+from speceyes.evals.records import CloserTable, RecordTable
 from speceyes.gating import AnswerTable
 
 
@@ -78,3 +78,32 @@ def lifelike(n: int, *, seed: int = 0, k: int = 20, tokens: int = 3, faults: flo
         draft_seconds=rng.lognormal(np.log(0.06), 0.2, n),
         agent_seconds=rng.lognormal(np.log(0.40), 0.4, n),
     )
+
+
+def run_like(table: RecordTable, **changes: Any) -> RecordTable:
+    return RecordTable(**{name: changes.get(name, getattr(table, name)) for name in RecordTable.__slots__})
+
+
+def looks(table: RecordTable, depths: int, *, fails: float = 0.1, broken: float = 0.0, seed: int = 7) -> RecordTable:
+    """Each look makes drafts surer and more often right; some come to nothing, of some the server fails."""
+    rng, n = np.random.default_rng(seed), len(table)
+    going, known, closer = np.ones(n, dtype=np.bool_), np.ones(n, dtype=np.bool_), []
+    for _ in range(depths):
+        other = lifelike(n, seed=int(rng.integers(1000)))
+        fault = rng.random(n) < broken
+        known = known & ~(going & fault)
+        looked = going & known & (rng.random(n) >= fails)
+        right = (table.draft_right | (rng.random(n) < 0.7)) & looked
+        closer.append(
+            CloserTable(
+                answers=other.answers,
+                known=known,
+                looked=looked,
+                usable=looked & (rng.random(n) > 0.02),
+                right=right,
+                agrees=right & table.agent_right,
+                seconds=np.where(going & known, rng.lognormal(np.log(0.08), 0.2, n), np.nan),
+            )
+        )
+        going = looked
+    return run_like(table, closer=tuple(closer))

@@ -56,40 +56,52 @@ class Demand:
 
 
 def demand(plan: Plan, workload: Workload) -> Demand:
-    """What each query asks for under a plan: the table in `speceyes.scheduling.plan`, query by query."""
-    look, s, d, alone, after, let, passed = _columns(workload)
+    """What each query asks for under a plan: the table in `speceyes.scheduling.plan`, query by query.
+
+    What is refused at a glance goes to the draft model's own looks, where there are some, and then to the agent. A look
+    also takes what of the draft has not been done yet: that has read the picture.
+    """
+    look, s, d, alone, after, let, passed, closer, passed_closer = _columns(workload)
     nothing, accepted = np.zeros_like(s), let & passed
     if plan is Plan.OFF:
         return Demand(look + alone, nothing, alone)
     if plan is Plan.NO_SCREEN:
-        agent = np.where(passed, 0.0, alone)
-        return Demand(look + d + agent, d, agent)
+        accepted = passed
+    closer = np.where(accepted, 0.0, closer)
+    done = accepted | passed_closer
+    if plan is Plan.NO_SCREEN:
+        draft, agent = d + closer, np.where(done, 0.0, alone)
+        return Demand(look + draft + agent, draft, agent)
     if plan is Plan.PAPER:
-        draft, agent = np.where(let, d, 0.0), s + np.where(accepted, 0.0, after)
+        draft, agent = np.where(let | (closer > 0), d, 0.0) + closer, s + np.where(done, 0.0, after)
         return Demand(look + draft + agent, draft, agent)
     if plan is Plan.DRAFT_FIRST:
-        agent = np.where(passed, s + np.where(let, 0.0, after), alone)
-        return Demand(look + d + agent, d, agent)
+        draft, agent = d + closer, np.where(passed, s, 0.0) + np.where(done, 0.0, np.where(passed, after, alone))
+        return Demand(look + draft + agent, draft, agent)
     # The first refusal ends both phases; without one they end when both are done.
     stop = np.where(let, np.where(passed, np.maximum(s, d), d), np.where(passed, s, np.minimum(s, d)))
+    closer = np.where(closer > 0, closer + d - np.minimum(d, stop), 0.0)
     if plan is Plan.PARALLEL:
         share = np.divide(np.minimum(s, stop), s, out=np.ones_like(s), where=s > 0)  # of the screening that was done
-        rest = np.where(accepted, 0.0, alone - share * (alone - after))
-        return Demand(look + stop + rest, np.minimum(d, stop), np.minimum(s, stop) + rest)
+        rest = np.where(done, 0.0, alone - share * (alone - after))
+        return Demand(look + stop + closer + rest, np.minimum(d, stop) + closer, np.minimum(s, stop) + rest)
+    front = np.minimum(stop + closer, alone)
     stop = np.minimum(stop, alone)
-    run = np.where(accepted, stop, alone)
-    return Demand(look + run, np.minimum(d, stop), np.minimum(s, stop) + run)
+    run = np.where(done, front, alone)
+    return Demand(look + run, np.minimum(d, stop) + (front - stop), np.minimum(s, stop) + run)
 
 
 def least_demand(system: System, workload: Workload) -> Demand:
-    """As `demand`, for any system: for `auto` the paper's order, and for `published` too, whose work is the same."""
-    return demand(system.plan or Plan.PAPER, workload)
+    """As `demand`, for any system: for `auto` the paper's order, and for `published` too, whose work is the same, but
+    without closer looks."""
+    return demand(system.plan or Plan.PAPER, workload.at_a_glance if system is System.PUBLISHED else workload)
 
 
 def law_honest(workload: Workload) -> float | None:
     """The honest law, each part the mean of these very queries; None where a query costs nothing.
 
-    agent / (screen + beta draft + (1 - beta alpha) agent after screening), with the look on either side.
+    agent / (screen + beta draft + (1 - beta alpha) agent after screening), with the look on either side, and with what
+    closer looks of the draft model take and spare.
     """
     spent = float(demand(Plan.PAPER, workload).wait.sum())
     return float(demand(Plan.OFF, workload).wait.sum()) / spent if spent > 0 else None
@@ -121,5 +133,6 @@ def least_seconds(
 
 
 def _columns(workload: Workload) -> tuple[Any, ...]:
-    names = ("look", "screen", "draft", "agent", "agent_after_screen", "let_through", "passed")
-    return tuple(np.array([getattr(query, name) for query in workload.queries]) for name in names)
+    parts = ("look", "screen", "draft", "agent", "agent_after_screen")
+    found = ("let_through", "passed", "closer", "passed_closer")
+    return tuple(np.array([getattr(query, name) for query in workload.queries]) for name in (*parts, *found))

@@ -99,14 +99,12 @@ def forecast(
             found.append(run(workload, chosen, advance))
         else:
             found.append(Search(workload, chosen, limits, fixed_draft, fixed_agent, advance).result())
-    chances = workload.chances
-    alpha = min(1.0, chances.accepted / chances.let_through) if chances.let_through else 0.0
     return Forecast(
         workload=workload,
         rows=tuple(Row(one, _speedup(found[0], one)) for one in found),
         limits=None if fixed_draft and fixed_agent else limits,
         law_honest=law_honest(workload),
-        law_ideal=law_ideal(alpha, chances.let_through),
+        law_ideal=law_ideal(1.0 - workload.left_over, 1.0),
     )
 
 

@@ -57,9 +57,11 @@ class Visit:
         self._plan = plan
         self._agent = fleet.agent.least_loaded()
         self._seconds: dict[str, float] = {}
-        self._stays = {name: Stay() for name in ("screen", "draft", "agent")}
+        self._stays = {name: Stay() for name in ("screen", "draft", "closer", "agent")}
         self._warm = 0.0
         """How much of a screening has been done."""
+        self._drafted = 0.0
+        """How much of a draft."""
 
     def run(self) -> Way:
         """From arrival to answer."""
@@ -69,7 +71,7 @@ class Visit:
             return (yield from self._loop(times.agent))
         if plan is Plan.HEDGED:
             return (yield from self._hedged())
-        accepted = yield from self._front()
+        accepted = yield from self._closer(self._front())
         if not accepted:
             yield from self._loop(times.agent - self._warm * (times.agent - times.agent_after_screen))
         return accepted
@@ -90,6 +92,22 @@ class Visit:
             return times.passed
         return (yield from self._side_by_side())
 
+    def _closer(self, glance: Way) -> Way:
+        """What is refused at a glance, and then the draft model's own looks."""
+        if (yield from glance):
+            return True
+        if not self._times.closer:
+            return False
+        began, server = self._env.now, self._fleet.draft.least_loaded()
+        seconds = self._times.closer + (1.0 - self._drafted) * self._times.draft  # the picture has to be read by then
+        call = self._sent("closer", server.call(seconds), self._fleet.clocks.draft)
+        try:
+            yield call
+        finally:
+            self._stop(call)
+        self._seconds["closer"] = self._env.now - began
+        return self._times.passed_closer
+
     def _side_by_side(self) -> Way:
         """Phase I beside II; the first refusal cancels the other."""
         began, agrees = self._env.now, {"screen": self._times.let_through, "draft": self._times.passed}
@@ -106,13 +124,13 @@ class Visit:
         finally:
             self._stop(screen)
             self._stop(draft)
-            self._warm = screen.share
+            self._warm, self._drafted = screen.share, draft.share
         return self._times.accepted
 
     def _hedged(self) -> Way:
         """Phases I to III beside the agent, which is cancelled where its answer is not needed."""
         agent = self._env.process(self._until_interrupted(self._loop(self._times.agent)))
-        front = self._env.process(self._until_interrupted(self._side_by_side()))
+        front = self._env.process(self._until_interrupted(self._closer(self._side_by_side())))
         yield agent | front
         if front.is_alive:
             front.interrupt()
@@ -152,6 +170,8 @@ class Visit:
         self._seconds[phase] = self._env.now - began
         if phase == "screen":
             self._warm = 1.0
+        else:
+            self._drafted = 1.0
 
     def _screen(self) -> Call:
         return self._sent("screen", self._agent.call(self._times.screen), self._fleet.clocks.agent)
@@ -177,19 +197,22 @@ class Visit:
         plan, seconds, times = self._plan, self._seconds, self._times
         screened, drafted = "screen" in seconds, "draft" in seconds
         let, passed = (times.let_through if screened else None), (times.passed if drafted else None)
-        warm = screened and plan is not Plan.HEDGED
-        calls = {name: stay.beside for name, stay in self._stays.items() if stay.beside is not None}
+        warm, closer = screened and plan is not Plan.HEDGED, seconds.get("closer", 0.0)
+        refused = "agent" in seconds or "closer" in seconds
+        agent = closer + seconds.get("agent", 0.0) if refused else None
+        calls = {name: at.beside for name, at in self._stays.items() if at.beside is not None and name != "closer"}
         if "agent" in calls:
             calls["agent_after_screen"] = calls["agent"]
         return Outcome(
             calls=calls,
             screen=seconds.get("screen"),
             draft=seconds.get("draft"),
-            agent=None if warm else seconds.get("agent"),
-            agent_after_screen=seconds.get("agent") if warm else None,
+            agent=None if warm else agent,
+            agent_after_screen=agent if warm else None,
             let_through=None if plan is Plan.DRAFT_FIRST else let,
             passed=None if plan is Plan.PAPER else passed,
             accepted=False if let is False or passed is False else True if let and passed else None,
+            closer=closer if refused else None,
         )
 
 
@@ -208,6 +231,8 @@ class Waiting:
 
 def published_batch(fleet: Fleet, agent: Replica, block: list[Waiting]) -> Generator[Event, Any, None]:
     """One batch of the published schedule: I for all, II for all that I lets through, then IV one by one.
+
+    It knows no closer looks of the draft model.
 
     Args:
         fleet: The servers.
