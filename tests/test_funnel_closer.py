@@ -192,3 +192,15 @@ async def test_a_calibration_holds_for_one_depth() -> None:
                     with pytest.raises(CalibrationMismatch, match="max_depth"):
                         Funnel(draft, agent, calibration)
         Funnel(models[2], agent, Calibration.manual(2.0))
+
+
+async def test_a_look_counts_though_the_answer_after_it_failed() -> None:
+    def draft(request: dict[str, Any], n: int) -> Outcome:
+        if words(request).endswith(LOOK):
+            return Reply(BOX)
+        return Status(500, "no") if len(request["messages"]) > 1 else UNSURE
+
+    async with funnel_over(draft, agent_script(), max_depth=1) as (funnel, _small, _):
+        answer = await funnel.answer(query())
+    assert (answer.reason, answer.trace.closer) == (Reason.BELOW_THRESHOLD, ())
+    assert (answer.trace.usage["small"].calls, answer.trace.attempts["small"]) == (2, 3)

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from scripted_funnel import TORN, agent_script, funnel_over, is_screening, query
+from scripted_funnel import CALL, TORN, agent_script, funnel_over, is_screening, query
 from speceyes.engines.script import Hang, Outcome, Reply, Status
-from speceyes.events import Event, TextStreamed
+from speceyes.errors import DeadlineExceeded
+from speceyes.events import Decided, Event, TextStreamed, TurnEnded
+from speceyes.phases.speculate import LOOK
 from speceyes.scheduling import Auto, Choice, Fixed, Plan
 from speceyes.scheduling import Outcome as Seen
 from speceyes.scheduling.plan import SAME_DECISIONS
@@ -230,3 +232,98 @@ def _number(request: dict[str, Any]) -> int:
         if part["type"] == "text"
     )
     return int(text.split()[1].rstrip("?"))
+
+
+async def test_what_a_hedge_thinks_and_does_is_told_in_its_order_and_only_where_it_counts() -> None:
+    """The draft is refused once the agent's second turn has begun: until then nothing of its run may be heard."""
+    loop = (Reply(CALL),)
+    begun = asyncio.Event()
+
+    async def draft(request: dict[str, Any], n: int) -> Outcome:
+        await begun.wait()
+        return UNSURE
+
+    def agent(request: dict[str, Any], n: int) -> Outcome:
+        if not is_screening(request) and len(request["messages"]) > 2:
+            begun.set()
+            return Reply("<think>now I see</think><answer>agent says")
+        return agent_script(0.1, loop)(request, n)  # type: ignore[return-value]
+
+    events: list[Event] = []
+    async with funnel_over(draft, agent, planner=Fixed(Plan.HEDGED)) as (funnel, _, _large):
+        answer = await funnel.answer(query(), listen=events.append)
+    assert answer.reason in (Reason.BELOW_THRESHOLD, Reason.AGENT_FIRST)
+    told = [event for event in events if isinstance(event, (Decided, TurnEnded, TextStreamed))]
+    assert isinstance(told[0], Decided)
+    first = next(i for i, event in enumerate(told) if isinstance(event, TurnEnded))
+    before = "".join(event.text for event in told[:first] if isinstance(event, TextStreamed))
+    assert before == "small"
+
+
+async def test_of_a_hedge_that_is_thrown_away_no_turn_is_told() -> None:
+    waits = asyncio.Event()
+
+    async def draft(request: dict[str, Any], n: int) -> Outcome:
+        await waits.wait()
+        return SURE
+
+    def agent(request: dict[str, Any], n: int) -> Outcome:
+        if not is_screening(request) and len(request["messages"]) > 2:
+            waits.set()
+            return Hang()
+        return agent_script()(request, n)  # type: ignore[return-value]
+
+    events: list[Event] = []
+    async with funnel_over(draft, agent, planner=Fixed(Plan.HEDGED)) as (funnel, small, large):
+        answer = await funnel.answer(query(), listen=events.append)
+        await large.wait_until(lambda: large.active == 0)
+    assert (answer.reason, len(small.completions)) == (Reason.ACCEPTED, 1)
+    assert not [event for event in events if isinstance(event, (TextStreamed, TurnEnded))]
+    assert answer.trace.attempts == {"small": 1, "large": 3}, "the turn that was broken off was sent"
+    assert answer.trace.usage["large"].calls == 2, "and is no complete call"
+
+
+class Noting:
+    """One plan, and a note of all that it is told."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.fixed = Fixed(plan)
+        self.seen: list[Seen] = []
+
+    def choose(self, kind: str, load: float) -> Choice:
+        return self.fixed.choose(kind, load)
+
+    def learn(self, kind: str, seen: Seen) -> None:
+        self.seen.append(seen)
+
+    def report(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.parametrize("plan", [Plan.PAPER, Plan.PARALLEL, Plan.HEDGED])
+async def test_a_look_that_is_accepted_has_cost_no_agent(plan: Plan) -> None:
+    """Under `hedged` the agent's run is broken off: its seconds are no part of what a refused query takes."""
+    planner = Noting(plan)
+
+    def draft(request: dict[str, Any], n: int) -> Outcome:
+        last = request["messages"][-1]["content"][-1]["text"]
+        if last.endswith(LOOK):
+            return Reply('{"bbox_2d": [10, 10, 60, 60]}')
+        return Reply("7") if len(request["messages"]) > 1 else UNSURE
+
+    async with funnel_over(draft, _loop_hangs, planner=planner, max_depth=1) as (funnel, _, _large):
+        answer = await funnel.answer(query())
+    assert answer.reason is Reason.ACCEPTED_CLOSER
+    (seen,) = planner.seen
+    told = seen.agent if plan is Plan.HEDGED else seen.agent_after_screen
+    assert told == seen.closer == pytest.approx(answer.trace.phase_seconds["look_closer"])
+
+
+async def test_a_deadline_tells_of_a_hedge_beside_a_draft_that_failed() -> None:
+    setup = funnel_over(Status(500, "no"), _loop_hangs, planner=Fixed(Plan.HEDGED), deadline_s=0.5)
+    async with setup as (funnel, _, _large):
+        with pytest.raises(DeadlineExceeded) as late:
+            await funnel.answer(query())
+    assert "fall_back took" in str(late.value)
+    assert "and was not finished" in str(late.value)
+    assert "waited -" not in str(late.value)

@@ -26,6 +26,7 @@ from speceyes.events import Answered, CircuitChanged, Event, Failed, Misconfigur
 from speceyes.export import as_json
 from speceyes.gating import Calibration, fingerprint
 from speceyes.phases.speculate import PROMPT
+from speceyes.scheduling import Fixed, Plan
 from speceyes.types import ImageSizes, Query, Reason, Route
 
 
@@ -337,3 +338,28 @@ async def test_the_trace_says_where_a_server_gave_another_name() -> None:
     asked = funnel.draft.engine.model
     assert answer.reason is Reason.ACCEPTED
     assert answer.trace.notes == (f"{asked} was asked, and its server says that small-v2 answered",)
+
+
+@pytest.mark.parametrize("plan", [Plan.PAPER, Plan.DRAFT_FIRST, Plan.PARALLEL, Plan.HEDGED])
+@pytest.mark.parametrize(("draft", "stands_in"), [(Reply("B"), True), (Reply(tokens=TORN), False)])
+async def test_a_stand_in_is_asked_once_under_every_plan(plan: Plan, draft: Outcome, stands_in: bool) -> None:
+    planner = Fixed(plan)
+    setup = funnel_over(draft, Status(503, "down"), guard=Guard(1), stand_in_threshold=2.5, planner=planner)
+    async with setup as (funnel, small, _):
+        with pytest.raises(EngineError):
+            await funnel.answer(query())
+        before = len(small.completions)
+        if stands_in:
+            assert (await funnel.answer(query())).reason in (Reason.AGENT_DOWN, Reason.ACCEPTED)
+        else:
+            with pytest.raises(EngineDown):
+                await funnel.answer(query())
+        assert len(small.completions) == before + 1
+
+
+async def test_a_stand_in_comes_back_with_a_calibration_that_lets_drafts_pass() -> None:
+    async with funnel_over(Reply("B"), agent_script(), stand_in_threshold=3.0) as (funnel, _, _large):
+        usual = funnel.calibration
+        for threshold, least in ((5.0, 5.0), (2.0, 3.0), (None, None), (2.0, 3.0)):
+            funnel.use(usual.model_copy(update={"threshold": threshold}))
+            assert (None if funnel.stand_in is None else funnel.stand_in.threshold) == least

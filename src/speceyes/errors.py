@@ -24,6 +24,11 @@ A class says which boundary broke, `retryable` whether the same call may work la
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from speceyes.types import Usage
+
 
 class SpecEyesError(Exception):
     """Base of all errors that SpecEyes raises on purpose."""
@@ -75,6 +80,8 @@ class EngineError(SpecEyesError):
 
     Attributes:
         attempts: Requests that were sent before this became the outcome; 0 where none was.
+        unsent: Nothing was sent, for no slot of the server came free.
+        spent: What calls before it took whose outcome is lost with it.
         body: The server's reply as it came, without our key, of a request that was passed on; else b"".
     """
 
@@ -83,6 +90,8 @@ class EngineError(SpecEyesError):
         self.status = status
         self.retry_after = retry_after
         self.attempts = 1
+        self.unsent = False
+        self.spent: Usage | None = None
         self.body = b""
 
     @property

@@ -89,6 +89,7 @@ class Funnel:
         self.planner, self.run_times = planner or Fixed(), RunTimes()
         self.clocks = clocks_of(self.planner)
         self.deadline_s, self.retries, self.strict = deadline_s, retries, strict
+        self._least_stand_in = stand_in_threshold
         self.stand_in = None if stand_in_threshold is None else _stand_in(calibration, stand_in_threshold)
 
     async def answer(
@@ -167,7 +168,8 @@ class Funnel:
             case Plan.NO_SCREEN:
                 return await self._drafted(query, log)
             case _:  # parallel, and hedged
-                return await first_refusal(self._screened(query, log, asked), self._drafted(query, log))
+                drafting = asyncio.ensure_future(self._drafted(query, log))
+                return await first_refusal(self._screened(query, log, asked, drafting), drafting)
 
     async def _closer(self, query: Query, log: Logbook, refused: Verdict) -> Verdict:
         """Phases II and III again, while the draft model may look closer by itself. Else the refusal stands.
@@ -195,13 +197,15 @@ class Funnel:
             log.closer.append(await speculate_closer(query, log.draft_views, log.draft_model, before))
         return gate(log.closer[-1], self.calibration)
 
-    async def _screened(self, query: Query, log: Logbook, asked: ChatRequest | None) -> Verdict | None:
-        """Phase I. None: it lets the query through."""
+    async def _screened(
+        self, query: Query, log: Logbook, asked: ChatRequest | None, drafting: asyncio.Future[Verdict] | None = None
+    ) -> Verdict | None:
+        """Phase I, perhaps beside II. None: it lets the query through."""
         try:
             with log.phase("screen"):
                 log.screening = await screen(query, log.agent_views, log.screener, asked)
         except EngineError as error:
-            return await self._without_screening(query, log, error)
+            return await self._without_screening(query, log, error, drafting)
         return gate_screening(log.screening, self.calibration)
 
     async def _drafted(self, query: Query, log: Logbook) -> Verdict:
@@ -254,11 +258,15 @@ class Funnel:
         async with self.stateless.place(log.claim()):
             return await self._decide(query, log, None)
 
-    async def _without_screening(self, query: Query, log: Logbook, error: EngineError) -> Verdict:
+    async def _without_screening(
+        self, query: Query, log: Logbook, error: EngineError, drafting: asyncio.Future[Verdict] | None
+    ) -> Verdict:
         """The agent has not screened. If it is known to be down, and that is wanted, a draft may answer for it."""
         failed = log.survived(error, Reason.SCREEN_FAILED)
         if self.stand_in is None or not isinstance(error, EngineDown):
             return failed
+        if drafting is not None and not (drafted := await asyncio.shield(drafting)).accepted:
+            return drafted  # what the calibration refuses the stricter stand-in does
         try:
             verdict = gate(log.draft, self.stand_in) if log.draft else await self._speculate(query, log, self.stand_in)
         except EngineError as no_draft:
@@ -280,8 +288,7 @@ class Funnel:
             CalibrationMismatch: It was made for other models, prompts, or another K.
         """
         check_calibration(calibration, self.draft, self.agent)
-        if self.stand_in is not None and self.stand_in.threshold is not None:
-            least = self.stand_in.threshold
+        if (least := self._least_stand_in) is not None:
             self.stand_in = _stand_in(calibration, max(least, calibration.threshold or least))
         self.calibration = calibration
 

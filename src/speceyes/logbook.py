@@ -95,8 +95,10 @@ class Logbook:
         self._began = time.monotonic()
         self._seconds: dict[str, float] = {}
         self._broken_off: set[str] = set()
-        self._held: list[TextStreamed] | None = None
+        self._running: set[str] = set()
+        self._held: list[TextStreamed | TurnEnded] | None = None
         self._notes: list[str] = []
+        self._in_vain: list[Usage] = []
 
     @property
     def plan(self) -> Plan | None:
@@ -118,10 +120,12 @@ class Logbook:
         """Time a phase, also one that fails."""
         began = time.monotonic()
         self._broken_off.add(name)
+        self._running.add(name)
         try:
             yield
             self._broken_off.discard(name)
         finally:
+            self._running.discard(name)
             took = time.monotonic() - began
             self._seconds[name] = self._seconds.get(name, 0.0) + took  # a second look adds to the first one
             self.tell(PhaseEnded(self.query.id, name, took))
@@ -129,25 +133,28 @@ class Logbook:
     def turn(self, turn: Turn) -> None:
         """Take down a turn of the agent when it is over: what it cost counts even if the run breaks off."""
         self._turns.append(turn)
-        self.tell(TurnEnded(self.query.id, turn))
+        self._tell_of_run(TurnEnded(self.query.id, turn))
 
     def said(self, kind: Literal["thought", "answer"], text: str) -> None:
         """Pass on what the agent has just written."""
-        piece = TextStreamed(self.query.id, kind, text)
+        self._tell_of_run(TextStreamed(self.query.id, kind, text))
+
+    def _tell_of_run(self, event: TextStreamed | TurnEnded) -> None:
         if self._held is None:
-            self.tell(piece)
+            self.tell(event)
         else:
-            self._held.append(piece)
+            self._held.append(event)
 
     def hold_back(self) -> None:
-        """Keep what the agent says until `release`: a draft may still be the answer, and nothing said is taken back."""
+        """Keep what the agent says and does until `release`: a draft may still be the answer, and nothing told is taken
+        back."""
         self._held = []
 
     def release(self) -> None:
         """Pass on what has been kept, and from now on everything at once."""
         held, self._held = self._held or (), None
-        for piece in held:
-            self.tell(piece)
+        for event in held:
+            self.tell(event)
 
     def survived(self, error: EngineError, reason: Reason) -> Verdict:
         """Note an error that sends the query to the agent.
@@ -158,7 +165,8 @@ class Logbook:
         """
         if error.misconfigured and self._strict:
             raise error
-        self._broken_off.clear()
+        self._broken_off &= self._running
+        self._in_vain += [] if error.spent is None else [error.spent]
         self._notes.append(f"{type(error).__name__}: {error}")
         return Verdict(reason)
 
@@ -169,7 +177,7 @@ class Logbook:
             for name, seconds in self._seconds.items()
         ]
         waited = time.monotonic() - self._began - sum(self._seconds.values())
-        if not self._broken_off:
+        if not self._broken_off and waited > 0.0:
             parts.append(f"it waited {waited:.2f} s for its turn")
         turns = f", after {len(self._turns)} turns of the agent" if self._turns else ""
         return "; ".join(parts) + turns
@@ -179,10 +187,12 @@ class Logbook:
         plan, seconds = self.plan, self._seconds
         let = None if self.screening is None else gate_screening(self.screening, calibration) is None
         passed = None if self.gated is None else self.gated.accepted
-        closer = seconds.get("look_closer", 0.0)
-        # What a refused query takes: the draft model's own looks, and the agent where these were not enough.
+        # What a refused query takes: the draft model's own looks, and the agent where these were not enough. Of a hedge
+        # neither counts that was broken off.
+        closer = 0.0 if "look_closer" in self._broken_off else seconds.get("look_closer", 0.0)
         refused = self.run is not None or bool(self.closer)
-        agent = closer + seconds.get("fall_back", 0.0) if refused else None
+        run = 0.0 if self.run is None else seconds["fall_back"]
+        agent = closer + run if refused else None
         warm = self.screening is not None and plan is not Plan.HEDGED
         return Outcome(
             screen=seconds.get("screen") if self.screening is not None else None,
@@ -200,10 +210,10 @@ class Logbook:
         """Tokens by model of all complete calls so far, refused drafts and screening included."""
         draft, agent = self.draft_model.engine.model, self.agent_model.engine.model
         spent: dict[str, Usage] = {}
-        drafts = [(draft, made) for made in (self.draft, *self.closer)]
-        for model, part in ((agent, self.screening), *drafts, *((agent, turn) for turn in self._turns)):
-            if part is not None:
-                spent[model] = spent.get(model, Usage()) + part.usage
+        parts = [self.screening, *self._turns]
+        drafts = [made.usage for made in (self.draft, *self.closer) if made is not None] + self._in_vain
+        for model, used in [(agent, part.usage) for part in parts if part is not None] + [(draft, u) for u in drafts]:
+            spent[model] = spent.get(model, Usage()) + used
         return spent
 
     def trace(self, verdict: Verdict) -> Trace:

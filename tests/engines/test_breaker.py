@@ -10,6 +10,7 @@ from speceyes.engines.circuit import Circuit
 from speceyes.engines.client import ChatClient
 from speceyes.engines.script import Cut, Hang, Outcome, Payloads, Reply, Status
 from speceyes.engines.scripted import ScriptedServer
+from speceyes.engines.slot_leases import SlotLeases
 from speceyes.errors import (
     EngineDown,
     EngineError,
@@ -213,3 +214,29 @@ async def test_a_call_made_in_another_way_counts_too() -> None:
 )
 def test_whose_fault_it_is(error: Any, fault: bool) -> None:
     assert is_fault(error) is fault
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_who_waits_for_a_slot_of_ours_says_nothing_about_the_server(late: bool) -> None:
+    """One call has the only slot; the others never got to the server."""
+    async with ScriptedServer(Hang(Reply("thinking of it"), 1)) as server:
+        here = Setting(server, failures=1)
+        here.client._leases = SlotLeases(1)
+        first = asyncio.create_task(here.ask())
+        await server.wait_for(1)
+        here.client.timeout_s = 0.05 if late else 30
+        others = [asyncio.create_task(here.ask()) for _ in range(3)]
+        if late:
+            told = await asyncio.gather(*others)
+            assert all(isinstance(error, EngineTimeout) and "no slot came free" in str(error) for error in told)
+            assert [error.attempts for error in told if isinstance(error, EngineTimeout)] == [0, 0, 0]
+        else:
+            await asyncio.sleep(0.05)
+            here.clock.now += 31
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
+        assert (here.breaker.state, len(server.completions)) == ("closed", 1)
+        first.cancel()
+        await asyncio.wait([first])
+        await here.client.aclose()

@@ -89,6 +89,8 @@ async def failure(answer: Outcome, request: ChatRequest | None = None, **options
         (Status(200, "<html>login</html>"), EngineProtocolError, "broken JSON"),
         (Status(200), EngineProtocolError, "broken JSON"),
         (Payloads([CHUNK, {"error": {"message": "no slot"}}]), EngineProtocolError, "no slot"),
+        (Payloads([{"code": 500, "message": "it is full"}]), EngineProtocolError, "it is full"),
+        (Payloads([{"object": "error", "message": "too long"}]), EngineProtocolError, "too long"),
         (Payloads([CHUNK, '{"choices": [{"del']), EngineProtocolError, "broken JSON"),
         (Payloads([CHUNK, "[DONE]"]), EngineProtocolError, "no finish_reason"),
         (Payloads([CHUNK]), EngineUnreachable, "broke off before its end, after 1 char"),
@@ -156,6 +158,19 @@ async def test_other_words_for_the_limit(said: str, limit: int | None) -> None:
     assert isinstance(error, LogprobLimit)
     assert error.limit == limit
     assert said in str(error)
+
+
+async def test_a_stream_that_vllm_begins_and_then_refuses() -> None:
+    """Byte for byte what vLLM 0.32 sends, with status 200, where `top_logprobs` is above its `--max-logprobs`."""
+    said = "Requested sample logprobs of 66, which is greater than max allowed: 65 (parameter=logprobs, value=66)"
+    event = f'{{"error": {{"message": "{said}", "type": "BadRequestError", "param": "logprobs", "code": 400}}}}'
+    async with ScriptedServer(Payloads([event, "[DONE]"])) as server, client_of(server, retries=5) as client:
+        with pytest.raises(LogprobLimit) as caught:
+            await client.complete(ask(top_logprobs=65))
+        assert len(server.completions) == 1
+    error = caught.value
+    assert (error.asked, error.limit, error.status, error.misconfigured) == (66, 65, 400, True)
+    assert type(await failure(Payloads([event, "[DONE]"]), ask())) is EngineProtocolError, "none were asked for"
 
 
 async def test_a_400_that_only_repeats_the_request_is_not_about_log_probs() -> None:

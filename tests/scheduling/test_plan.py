@@ -12,7 +12,7 @@ from speceyes.evals.simulation import QueryTimes, Workload, demand
 from speceyes.evals.sweeps.plans import plan_times
 from speceyes.scheduling import Auto, Outcome, Plan, kind_of, planner_of
 from speceyes.scheduling.decayed import Decayed
-from speceyes.scheduling.estimates import Traffic
+from speceyes.scheduling.estimates import OTHERS, Traffic
 from speceyes.scheduling.plan import SAME_DECISIONS, Chances, Cost, Loads, Times, expected_cost
 
 SECONDS = st.floats(0.001, 10.0)
@@ -142,8 +142,10 @@ def test_a_kind_that_is_new_is_taken_to_be_like_all_others() -> None:
 def test_there_is_an_end_to_the_kinds_that_are_kept_apart() -> None:
     traffic = Traffic(most=3)
     for i in range(10):
-        traffic.add(f"kind {i}", Outcome(screen=1.0))
-    assert len(traffic.kinds) == 3
+        traffic.add(f"kind {i}", Outcome(screen=1.0, accepted=False))
+    assert traffic.kinds == ["kind 0", "kind 1", "kind 2", OTHERS]
+    assert traffic.judged("kind 2") == pytest.approx(1.0)
+    assert traffic.judged("kind 7") == traffic.judged("never seen") > 6.0, "the rest count as one, and do count"
 
 
 def fed(

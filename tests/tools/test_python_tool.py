@@ -130,6 +130,49 @@ async def test_an_error_comes_first_and_with_what_was_printed(tool: PythonTool) 
     assert result.error.endswith("so far")
 
 
+async def test_a_thread_that_ends_the_interpreter_between_two_steps_is_told_at_the_next(provider: Watched) -> None:
+    here = context(painted((64, 48)))
+    async with PythonTool(provider, PATIENT).session() as run:
+        late = "import os, threading; threading.Timer(0.2, lambda: os._exit(3)).start()"
+        assert (await run.run({"code": late}, here)).error is None
+        await asyncio.sleep(1.5)
+        told = (await run.run({"code": "print(image_1.size)"}, here)).error or ""
+        assert "status 3" in told
+        assert "was not run" in told
+        assert (await run.run({"code": "print(image_1.size)"}, here)).text == "(64, 48)"
+
+
+async def test_a_new_sandbox_after_a_step_that_was_cancelled_has_the_images(provider: Watched) -> None:
+    here = context(painted((64, 48)))
+    async with PythonTool(provider, PATIENT).session() as run:
+        await run.run({"code": "print('open')"}, here)
+        endless = asyncio.create_task(run.run({"code": "while True: pass"}, here))
+        await asyncio.sleep(0.5)
+        endless.cancel()
+        await asyncio.wait([endless])
+        assert (await run.run({"code": "print(image_1.size)"}, here)).text == "(64, 48)"
+
+
+@pytest.mark.parametrize("milliseconds", [1, 5, 20, 60, 150])
+async def test_a_start_that_is_cancelled_leaves_no_half_open_channel(provider: Watched, milliseconds: int) -> None:
+    async with provider.open((), PATIENT) as session:
+        await session._end()  # type: ignore[attr-defined]
+        starting = asyncio.create_task(session.run("print('first')"))
+        await asyncio.sleep(milliseconds / 1000)
+        starting.cancel()
+        await asyncio.wait([starting])
+        outcome = await session.run("print('second')")
+        assert (outcome.stdout.strip(), outcome.error) == ("second", None)
+
+
+async def test_the_models_code_is_compiled_as_it_stands(tool: PythonTool) -> None:
+    """Not with the imports from `__future__` of the file that runs it."""
+    here = context(painted((64, 48)))
+    async with tool.session() as run:
+        said = await run.run({"code": "def f(x: int): ...\nprint(f.__annotations__['x'] is int)"}, here)
+    assert said.text == "True"
+
+
 async def test_after_a_time_out_the_model_is_told_and_the_images_are_opened_again(provider: Watched) -> None:
     here = context(painted((64, 48)))
     async with PythonTool(provider, replace(PATIENT, wall_s=20.0)).session() as run:

@@ -35,7 +35,9 @@ def create(
     file: KeysFile = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", help="chat: ask questions (the default). admin: see metrics. Repeatable."),
+        typer.Option(
+            "--scope", help="chat: ask questions (the default). admin: see metrics, audit and plan. Repeatable."
+        ),
     ] = None,
     days: Annotated[float | None, typer.Option("--days", min=0, help="Valid for so long; without it for ever.")] = None,
     max_in_flight: Annotated[

@@ -62,7 +62,7 @@ def _law(made: Forecast) -> str:
     ideal = "no bound" if made.law_ideal is None else f"{made.law_ideal:.2f}"
     return (
         f"{len(made.workload.queries):,} recorded queries; screening lets {chances.let_through:.0%} through, the draft "
-        f"answers {chances.accepted:.0%}; speedup by the honest law {honest}, by the ideal one {ideal}"
+        f"answers {1.0 - made.workload.left_over:.0%}; speedup by the honest law {honest}, by the ideal one {ideal}"
     )
 
 

@@ -65,7 +65,7 @@ class EngineSettings(Section):
 
     parallel: Count | None = None
     """Requests that each copy of a model in this process works on at a time; more wait. None: 2 for a GGUF file, and
-    for the nano models as many as the funnel sends."""
+    for the nano models so many that all copies together take what the funnel sends."""
     copies: Count | None = None
     """Servers of the model in this process, each with weights and threads of its own; a query keeps to one. Where a
     server gains nothing by doing several requests at once, as on a processor, two do twice as much while there are
@@ -208,8 +208,8 @@ class ServeSettings(Section):
     allow_unauthenticated: bool = False
     """Whether anybody who reaches an address beyond this machine may ask, without a key."""
     aliases: dict[str, str] = Field(default={})
-    """Further model names and which of `speceyes`, `speceyes/agent`, `speceyes/draft` each stands for. In the
-    environment: `gpt-4o=speceyes,plain=speceyes/agent`."""
+    """Further model names and which of `speceyes`, `speceyes/agent`, `speceyes/draft`, `speceyes/transparent-DIALECT`
+    each stands for. In the environment: `gpt-4o=speceyes,plain=speceyes/agent`."""
     max_body_bytes: Count = 96 * 1024**2
     """Most bytes of a request. Base64 makes an image a third larger than its file."""
     max_images: Count = 16

@@ -51,7 +51,7 @@ FIELDS: dict[Name, FieldInfo] = {
 _NEVER_SHOWN = ("api_key", "url")
 """A URL may hold a password."""
 _CHOICE = ("url", "gguf", "mmproj", "model", "api_key", "slots")
-_IN_PROCESS = ("parallel", "context", "threads", "prompt_cache_mib")
+_IN_PROCESS = ("parallel", "copies", "context", "threads", "prompt_cache_mib")
 _BY_HAND = ("threshold", "score", "k", "aggregate", "screen_threshold")
 
 _SERVICE_LINK = re.compile(

@@ -60,6 +60,7 @@ class Assembly:
 
         Raises:
             EngineProtocolError: It is not JSON, not a chunk, or an error object.
+            LogprobLimit: An error object about the number of log-probs.
         """
         self._add(read_json(self._where, payload), "delta")
         if self.started and self._first_token_s is None:
@@ -111,8 +112,8 @@ class Assembly:
         )
 
     def _add(self, chunk: Mapping[str, Any], part_name: str) -> None:
-        if chunk.get("error"):
-            raise failures.from_error_object(self._where, chunk)
+        if chunk.get("error") or _is_bare_error(chunk):
+            raise failures.from_error_object(self._where, chunk, asked=self._k + 1 if self._k else 0)
         choices = chunk.get("choices") or []
         if not isinstance(choices, list):
             raise EngineProtocolError(f"{self._where}: `choices` is not a list: {str(choices)[:200]!r}")
@@ -171,6 +172,12 @@ def read_json(where: str, text: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise EngineProtocolError(f"{where}: the reply holds no JSON object: {text[:200]!r}")
     return value
+
+
+def _is_bare_error(chunk: Mapping[str, Any]) -> bool:
+    """An error object that is not inside another one, as older servers send it."""
+    says_so = chunk.get("object") == "error" or "code" in chunk
+    return "choices" not in chunk and isinstance(chunk.get("message"), str) and says_so
 
 
 def read_usage(usage: Mapping[str, Any], timings: Mapping[str, Any]) -> Usage:

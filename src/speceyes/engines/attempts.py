@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import replace
 
-from speceyes.engines.client import Engine, OnDelta
+from speceyes.engines.client import Engine, OnDelta, was_sent
 from speceyes.engines.server_clock import ServerClock, Stay
 from speceyes.errors import EngineError
 from speceyes.types import ChatRequest, Completion
@@ -27,7 +28,7 @@ class Attempts:
         retries: Retries that all calls together may make. None: as many as their clients do.
 
     Attributes:
-        made: Requests sent by model name, those that failed included.
+        made: Requests sent by model name, those that failed or were broken off included.
         answered_as: By model name, another name that its server gave for who answered. It may be the same model under
             its full name, or an alias that points elsewhere by now.
         owner: What the query's calls name as their `affinity`. None: it is closed.
@@ -91,6 +92,9 @@ class CountedEngine:
                 completion = await self._engine.complete(allowed, on_delta=on_delta)
         except EngineError as error:
             self._attempts.book(self.model, error.attempts)
+            raise
+        except asyncio.CancelledError as error:
+            self._attempts.book(self.model, int(was_sent(error)))
             raise
         self._attempts.book(self.model, max(1, completion.usage.calls))
         if completion.model not in ("", self.model):

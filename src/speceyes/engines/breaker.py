@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from speceyes.engines.circuit import Circuit, State
-from speceyes.engines.client import Engine, OnDelta
+from speceyes.engines.client import Engine, OnDelta, was_sent
 from speceyes.errors import EngineDown, EngineError
 from speceyes.events import CircuitChanged, Listener, Misconfigured, ignore
 from speceyes.types import ChatRequest, Completion, Delta
@@ -109,8 +109,8 @@ class CircuitBreaker:
         except EngineError as error:
             self._judge(ticket, error)
             raise
-        except asyncio.CancelledError:
-            hangs = not heard and self._clock() - began >= self._silent_s
+        except asyncio.CancelledError as error:
+            hangs = was_sent(error) and not heard and self._clock() - began >= self._silent_s
             (self._circuit.failed if hangs else self._circuit.given_up)(ticket)
             raise
         except BaseException:
@@ -142,7 +142,9 @@ class CircuitBreaker:
             if self._clock() - self._reminded >= REMIND_S:
                 self._reminded = self._clock()
                 self._listen(Misconfigured(self.model, error))
-        if is_fault(error):
+        if error.unsent:
+            self._circuit.given_up(ticket)
+        elif is_fault(error):
             self.last_error = error
             self._circuit.failed(ticket, error.retry_after or 0.0)
         else:

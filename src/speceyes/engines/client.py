@@ -63,7 +63,7 @@ class Progress:
     """How far a call has come: which attempt of how many runs, and whether the server generates in it.
 
     `overloads` are the attempts before it that the server refused as too much, `server` is the base of the API that it
-    goes to, where that is not the client's own.
+    goes to, where that is not the client's own. As long as none is `sent`, the call waits for a slot.
     """
 
     most: int
@@ -71,6 +71,7 @@ class Progress:
     started: bool = False
     overloads: int = 0
     server: str = ""
+    sent: bool = False
 
 
 class ChatClient:
@@ -181,6 +182,9 @@ class ChatClient:
                 while True:
                     try:
                         return await once(progress)
+                    except asyncio.CancelledError as broken_off:
+                        broken_off.unsent = not progress.sent  # type: ignore[attr-defined]
+                        raise
                     except EngineError as error:
                         self._scrub(error)
                         error.attempts = progress.attempt
@@ -194,9 +198,11 @@ class ChatClient:
             if not limit.expired():
                 raise
             came = "the answer was begun but not complete" if progress.started else "no token had arrived"
+            if not progress.sent:
+                came = "no slot came free"
             limit_s = f"within {self.timeout_s:g} s (timeout_s)"
             late = EngineTimeout(f"{self._place(progress)}: {came} {limit_s}")
-            late.attempts = progress.attempt
+            late.attempts, late.unsent = progress.attempt if progress.sent else 0, not progress.sent
             raise late from error
 
     def _pause(self, error: EngineError, progress: Progress) -> float | None:
@@ -219,6 +225,7 @@ class ChatClient:
         return replace(completion, usage=usage, overloads=progress.overloads)
 
     async def _exchange(self, request: ChatRequest, on_delta: OnDelta | None, progress: Progress) -> Completion:
+        progress.sent = True
         content = request_content(request, self.model)
         where = self._place(progress)
         asked = request.top_logprobs + 1 if request.top_logprobs else 0
@@ -258,6 +265,7 @@ class ChatClient:
         return assembly.completion(done=False)
 
     async def _models_once(self, progress: Progress) -> list[str]:
+        progress.sent = True
         where = self._place(progress)
         try:
             response = await self._connections().get(f"{self.url}/models", headers=self._headers())
@@ -306,6 +314,11 @@ class ChatClient:
         for length in range(len(self._api_key) - 1, 2, -1):  # a message that is cut may end within the key
             said = said.replace(f"{self._api_key[:length]}…", "***…")
         error.args = (said,)
+
+
+def was_sent(error: BaseException) -> bool:
+    """Whether a call that ended so had been sent to a server. If not, it says nothing about that server."""
+    return not getattr(error, "unsent", False)
 
 
 def _read_body(body: bytes, assembly: Assembly) -> Completion:

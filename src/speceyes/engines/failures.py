@@ -85,14 +85,15 @@ def from_transport(where: str, error: httpx.HTTPError) -> EngineError:
     return EngineProtocolError(f"{where}: the reply is not readable HTTP ({what})")
 
 
-def from_error_object(where: str, payload: Mapping[str, Any]) -> EngineProtocolError:
-    """The error that an error object inside a response with status 200 stands for."""
+def from_error_object(where: str, payload: Mapping[str, Any], *, asked: int = 0) -> EngineError:
+    """The error that an error object inside a response with status 200 stands for; `asked` as for `from_response`."""
     inner = payload.get("error")
     code = inner.get("code") if isinstance(inner, Mapping) else payload.get("code")
     status = code if isinstance(code, int) and not isinstance(code, bool) and 100 <= code < 600 else None
-    error = EngineProtocolError(
-        f"{where}: the server sent an error inside its reply: {_message_of(payload)}", status=status
-    )
+    said = _message_of(payload)
+    if asked and status is not None and 400 <= status < 500 and _blames_logprobs(said):
+        return _logprob_limit(where, status, said, asked)  # vLLM 0.32 begins a stream before it looks at their number
+    error = EngineProtocolError(f"{where}: the server sent an error inside its reply: {said}", status=status)
     if status is not None and 400 <= status < 500 and status not in (408, 429):
         error.retryable = False  # the server says that our request is wrong, if a little late
     return error

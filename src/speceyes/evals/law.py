@@ -20,6 +20,7 @@ from speceyes.errors import InputError
 from speceyes.evals.datasets.samples import Sample
 from speceyes.imaging.looks import look
 from speceyes.phases import AgentModel, DraftModel, fall_back, screen, speculate, speculate_closer
+from speceyes.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ async def measure_costs(
         drafted = time.monotonic()
         for _ in range(draft.max_depth):
             answer = await speculate_closer(query, draft_views, draft, answer)
+            if answer.fault is Reason.LOOK_FAILED:
+                break
         looked = time.monotonic()
         query = agent_sample.query()
         started = time.monotonic()

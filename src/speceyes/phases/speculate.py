@@ -9,6 +9,7 @@ from speceyes.agents.dialects.base import Message, image_part, text_part
 from speceyes.agents.dialects.literals import read_object
 from speceyes.engines.client import Engine
 from speceyes.engines.logprobs import answer_tokens, visible_answer
+from speceyes.errors import EngineError
 from speceyes.imaging.geometry import Coordinates
 from speceyes.imaging.resize import PixelLimits
 from speceyes.imaging.view import View
@@ -105,7 +106,11 @@ async def speculate_closer(query: Query, views: Sequence[View], draft: DraftMode
         {"role": "assistant", "content": looked.text},
         {"role": "user", "content": [image_part(view)]},
     )
-    completion = await draft.engine.complete(_answer_request(query, draft, asked))
+    try:
+        completion = await draft.engine.complete(_answer_request(query, draft, asked))
+    except EngineError as error:
+        error.spent = looked.usage
+        raise
     tokens, fault = answer_tokens(completion)
     usage, seconds = looked.usage + completion.usage, looked.seconds + completion.seconds
     return Draft(visible_answer(completion), tokens, fault, usage, seconds, depth + 1, (*crops, crop), asked)

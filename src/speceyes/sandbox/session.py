@@ -116,9 +116,9 @@ class PipeSession:
         seconds = self._limits.wall_s if timeout_s is None else min(timeout_s, self._limits.wall_s)
         async with self._one_at_a_time:
             began = time.monotonic()
-            if self._process is None:
-                await self._start()
             try:
+                if self._process is None:
+                    await self._start()
                 return await self._step(code, seconds)
             except _Broken as broken:
                 await self._end()
@@ -127,7 +127,7 @@ class PipeSession:
                     error=str(broken), notes=(ALL_ANEW,), timed_out=broken.timed_out, state_lost=True, seconds=spent
                 )
             except BaseException:
-                # Cancelled in the middle of a message: the channel cannot be used again.
+                # Cancelled at the start, or in the middle of a message: the channel cannot be used again.
                 await self._end()
                 raise
 

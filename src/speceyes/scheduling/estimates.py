@@ -93,11 +93,15 @@ class Estimates:
                 self[name].add(float(value))
 
 
+OTHERS = "others"
+"""The kind of all queries beyond the kinds that are kept apart."""
+
+
 class Traffic:
     """Estimates by kind of query, and how crowded the servers are. A kind that is rare leans on all the others.
 
     Args:
-        most: Kinds that are kept apart; further ones count as one.
+        most: Kinds that are kept apart; further ones count as one, `OTHERS`.
 
     Attributes:
         draft: The draft's server.
@@ -117,7 +121,11 @@ class Traffic:
 
     def judged(self, kind: Hashable) -> float:
         """How many queries of a kind have shown whether their draft was accepted, old ones counted less."""
-        return self._kinds[kind]["accepted"].weight if kind in self._kinds else 0.0
+        own = self._own(kind)
+        return own["accepted"].weight if own else 0.0
+
+    def _own(self, kind: Hashable) -> Estimates | None:
+        return self._kinds.get(kind) or self._kinds.get(OTHERS)
 
     def loads(self, otherwise: float) -> Loads:
         """What a second at each server takes from the others there; `otherwise` where nobody has been there."""
@@ -126,10 +134,9 @@ class Traffic:
     def add(self, kind: Hashable, seen: Outcome) -> None:
         """Take in what a query of a kind has shown."""
         self._all.add(seen)
-        if kind not in self._kinds and len(self._kinds) < self._most:
-            self._kinds[kind] = Estimates()
-        if kind in self._kinds:
-            self._kinds[kind].add(seen)
+        if kind not in self._kinds and len(self._kinds) >= self._most:
+            kind = OTHERS
+        self._kinds.setdefault(kind, Estimates()).add(seen)
         for name in PHASES:
             seconds, calls = getattr(seen, name), seen.calls.get(name)
             if seconds is not None and calls is not None:
@@ -142,7 +149,7 @@ class Traffic:
         What is not known of one phase is taken from the nearest that is: a run of the agent for one of another, a small
         phase for the other. Where the chance of one phase is not known, it is taken not to depend on the other's.
         """
-        own, pool = self._kinds.get(kind, Estimates()), self._all
+        own, pool = self._own(kind) or Estimates(), self._all
 
         def mean(name: str, otherwise: float | None = None) -> float | None:
             pooled = pool[name].mean()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any
 
 from speceyes.types import Verdict
 
 
-async def first_refusal(
-    screening: Coroutine[Any, Any, Verdict | None], drafting: Coroutine[Any, Any, Verdict]
-) -> Verdict:
+async def first_refusal(screening: Awaitable[Verdict | None], drafting: Awaitable[Verdict]) -> Verdict:
     """Run both, and cancel the one that no longer matters. An error of either ends both.
 
     Args:

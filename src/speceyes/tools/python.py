@@ -113,6 +113,7 @@ class _OneRun:
             setup = self._tool.setup
             await self._session.run(open_images(len(context.images)) if setup is None else setup)
             self._set_up = True
+        self._set_up = False  # where this step is cancelled, its sandbox and all that was in it are gone
         outcome = await self._session.run(code)
         self._set_up = not outcome.state_lost
         return outcome

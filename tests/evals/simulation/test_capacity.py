@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 import pytest
-from made_workloads import FOUR, lifelike
+from made_workloads import FOUR, lifelike, query
 
 from speceyes.errors import ConfigError
 from speceyes.evals.simulation import (
@@ -18,10 +18,13 @@ from speceyes.evals.simulation import (
     Search,
     Servers,
     System,
+    Workload,
     demand,
     forecast,
     simulate,
 )
+from speceyes.evals.simulation.capacity import run
+from speceyes.evals.simulation.demand import least_demand
 from speceyes.evals.simulation.report import forecast_json, notes
 from speceyes.scheduling import Plan
 
@@ -121,3 +124,14 @@ def test_the_json_is_strict_and_says_what_was_done() -> None:
     said = " ".join(notes(made))
     for words in ("7 of 37 records lack a phase", "Few records (30)", "4 queries at a time"):
         assert words in said
+
+
+def test_auto_is_not_called_overloaded_where_it_leaves_speculation_off() -> None:
+    """Every draft is refused: the paper's order needs more than these servers have, the agent alone does not."""
+    refused = Workload((query(0.3, 0.1, 1.0, let=True, passed=False),) * 20)
+    one = Servers(1, BatchingCurve.cpu())
+    found = run(refused, Scenario(System.AUTO, one, one, Open(0.85), queries=4000))
+    assert not found.simulated.overloaded
+    assert run(refused, Scenario(System.PAPER, one, one, Open(0.85), queries=4000)).simulated.overloaded
+    alone, auto = least_demand(System.AGENT, refused), least_demand(System.AUTO, refused)
+    assert auto.agent.sum() == alone.agent.sum()

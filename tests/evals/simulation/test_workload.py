@@ -84,8 +84,8 @@ def test_a_calibration_says_how_often_the_draft_model_looks() -> None:
     twice = CALIBRATION.model_copy(update={"max_depth": 2})
     with pytest.raises(InputError, match=r"up to 2 times, and the run was recorded with 1: record it again with --max"):
         workload_of(table, rows_of(table), twice)
-    at_a_glance = CALIBRATION.model_copy(update={"max_depth": 0})
-    assert not any(query.closer for query in workload_of(table, rows_of(table), at_a_glance, max_depth=1).queries)
+    assert any(query.closer for query in workload_of(table, rows_of(table), CALIBRATION, max_depth=1).queries)
+    assert not any(query.closer for query in workload_of(table, rows_of(table), CALIBRATION).queries)
 
 
 def test_where_a_closer_look_is_not_known_the_query_is_left_out() -> None:
@@ -151,3 +151,10 @@ def test_impossible_times_are_refused(query: QueryTimes) -> None:
 def test_no_queries_are_refused() -> None:
     with pytest.raises(InputError, match="no query was recorded with all its phases"):
         Workload(())
+
+
+def test_looks_that_the_calibration_was_not_made_for_are_refused() -> None:
+    table = looks(lifelike(30, k=8), 1)
+    certified = CALIBRATION.model_copy(update={"method": "ltt", "max_depth": None})
+    with pytest.raises(CalibrationMismatch, match="max_depth"):
+        workload_of(table, rows_of(table), certified, max_depth=1)

@@ -154,6 +154,15 @@ def test_looks_are_shown_where_there_are_some(swept: Sweep, monkeypatch: pytest.
     assert grid.title in write_page(swept, charts)
 
 
+def test_where_only_looks_can_be_accepted_the_chart_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = looks(lifelike(80, seed=2), 1)
+    swept = sweep(run_like(table, help_probability=np.ones(80)), SweepOptions(replicates=0))
+    assert swept.depth is not None
+    assert swept.depth.curves[0].thresholds.size == 1
+    monkeypatch.setattr("speceyes.evals.sweeps.charts.style.DPI", 40)
+    assert list(draw(swept))[-1].png.startswith(b"\x89PNG")
+
+
 def test_a_run_without_looks_has_nothing_of_it() -> None:
     plain = sweep(lifelike(60), SweepOptions(replicates=0))
     assert (plain.depth, depth_table(plain), count(plain)) == (None, None, 8)

@@ -56,6 +56,7 @@ def labels() -> dict[str, set[str]]:
     metrics.gauges.watch_pool("loops", Pool())
     metrics.turned_away(401)
     metrics.planned("paper")
+    metrics.looked_closer(True)
     drift = (SimpleNamespace(watched="acceptance", found=None),)
     standing = SimpleNamespace(snapshot=AuditSnapshot(**SNAPSHOT | {"drift": drift}), unsaved=None)
     trust = SimpleNamespace(onlooker=None, auditor=None, standing=standing, mode="audit")

@@ -9,8 +9,8 @@
      "pairs": [{"first", "second", "n", "both", "only_first", "only_second", "neither", "mcnemar_p",
                 "difference": ESTIMATE}],               accuracy of the second minus that of the first
      "law": null | {                                    null too where another plan than the paper's was run
-                    "alpha", "beta", "acceptance", "ideal", "honest", "measured": SPEEDUP,
-                    "costs": {"screen", "draft", "agent", "queries"}},
+                    "alpha", "beta", "acceptance", "closer", "looked", "ideal", "honest", "measured": SPEEDUP,
+                    "costs": {"screen", "draft", "agent", "queries", "look"}},
      "depth": null | {"base": ESTIMATE, "per_call": ESTIMATE, "r_squared", "n", "depths": [{"depth", "n", "seconds"}]},
      "load": [{"concurrency", "systems": {name: {"wall_seconds", "queries", "accuracy", "errors",
                                                  "speedup": SPEEDUP}}}],

@@ -92,8 +92,11 @@ def demand(plan: Plan, workload: Workload) -> Demand:
 
 
 def least_demand(system: System, workload: Workload) -> Demand:
-    """As `demand`, for any system: for `auto` the paper's order, and for `published` too, whose work is the same, but
-    without closer looks."""
+    """As `demand`, for any system: for `published` the paper's order, whose work is the same, without closer looks; for
+    `auto` that order or the agent alone, whichever is less work."""
+    if system is System.AUTO:
+        choices = (demand(plan, workload) for plan in (Plan.PAPER, Plan.OFF))
+        return min(choices, key=lambda asked: float((asked.draft + asked.agent).sum()))
     return demand(system.plan or Plan.PAPER, workload.at_a_glance if system is System.PUBLISHED else workload)
 
 

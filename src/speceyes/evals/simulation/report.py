@@ -27,6 +27,7 @@ def forecast_json(made: Forecast) -> dict[str, Any]:
             "concurrency": made.workload.concurrency,
             "seconds": {name: getattr(times, name) for name in times.__dataclass_fields__},
             "chances": {name: getattr(chances, name) for name in chances.__dataclass_fields__},
+            "left_over": made.workload.left_over,
         },
         "arrivals": {"clients": arrivals.clients}
         if isinstance(arrivals, Closed)

@@ -132,11 +132,11 @@ def load_workload(path: str | Path, calibration: Calibration, max_depth: int | N
     Args:
         path: The run's folder.
         calibration: Names score, K, aggregate and both thresholds.
-        max_depth: Closer looks of the draft model's own, where the calibration does not say. None: 0.
+        max_depth: Closer looks of the draft model's own. None: as many as the calibration was made for.
 
     Raises:
         DatasetError: There is no run, it has no rows, or it is damaged.
-        CalibrationMismatch: It was made with other models or prompts than the calibration.
+        CalibrationMismatch: It was made with other models or prompts than the calibration, or that for other looks.
         ConfigError: It cannot be scored so, or pyarrow is not installed.
         InputError: No query has all its phases, the run was recorded with fewer closer looks than the calibration
             allows, or it grew while it was read.
@@ -165,8 +165,8 @@ def workload_of(
         concurrency: Of the recording.
         max_depth: As for `load_workload`.
     """
-    calibration.check(**table.bound_to)
-    depth = (max_depth or 0) if calibration.max_depth is None else calibration.max_depth
+    depth = (calibration.max_depth or 0) if max_depth is None else max_depth
+    calibration.check(**table.bound_to, max_depth=depth)
     if depth > len(table.closer):
         raise InputError(
             f"The draft model is to look closer up to {depth} times, and the run was recorded with "

@@ -80,9 +80,9 @@ class Interpreter:
             linecache.cache[name] = (len(code), None, code.splitlines(True), name)
             body = ast.parse(code, name).body
             last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
-            exec(compile(ast.Module(body, []), name, "exec"), self.names)
+            exec(compile(ast.Module(body, []), name, "exec", dont_inherit=True), self.names)
             if last is not None:  # its value is printed, as at a prompt
-                exec(compile(ast.Interactive([last]), name, "single"), self.names)
+                exec(compile(ast.Interactive([last]), name, "single", dont_inherit=True), self.names)
         except SystemExit as stop:
             return None, [f"The code ended with sys.exit({printable(repr(stop.code))})."]
         except MemoryError as error:

@@ -128,20 +128,24 @@ class Keeper:
         self.folder = Folder(config)
         self.steps = 0
         self._next_look = 0.0
+        self._died: int | None = None
+        """Status of an interpreter that has died after its last step, by what the code had left running."""
         self.worker = Worker(config, self.steps)
 
     def serve(self) -> None:
         usable = True
         while usable:
             readable = select.select([self.incoming], [], [], 1.0)[0]
-            self._reap()
+            self._died = self._reap() if self._died is None else self._died
             if readable:
                 request = receive(self.incoming)
                 usable = request is not None and self._step(Step(request, self.config))
 
     def _step(self, step: Step) -> bool:
         """Run a step and tell the host of it. False where the sandbox cannot be used any more."""
-        status = None
+        status, self._died = self._died, None
+        if status is not None:
+            step.ended, step.notes = "died", ["That was before this code, which was not run."]
         while step.ended is None:
             self._listen(step)
             status = self._reap()

@@ -52,6 +52,8 @@ def closer_looks(swept: Sweep, found: DepthSweep) -> Chart:
             (first, f"final {word.accuracy} without looks", PURPLE, (0, (6, 2, 1.5, 2))),
             (deepest, f"final {word.accuracy} with them", BLUE, "-"),
         ):
+            if curve.thresholds.size < 2:
+                continue
             line = np.unique(np.linspace(1, curve.thresholds.size - 1, MOST_STEPS).astype(int))
             ax.plot(
                 curve.thresholds[line],
