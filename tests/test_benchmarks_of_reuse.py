@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
+from speceyes.engines.embedded import EmbeddedServer
+from speceyes.engines.scripted import Reply, ScriptedServer
+from speceyes.errors import ConfigError
 from speceyes.types import Usage
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -39,6 +43,36 @@ async def test_both_arms_answer_the_same_and_leases_lose_nothing() -> None:
     console = Console(width=160, record=True, file=io.StringIO())
     console.print(prefix.report({"levels": [row], "drafts": [draft]}))
     assert f"{row['leases']['first_turns']['share']:.0%}" in console.export_text()
+
+
+@pytest.mark.parametrize("drafts", [False, True])
+async def test_servers_that_run_already_are_counted_too(
+    nano_agent_server: EmbeddedServer,
+    nano_draft_server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+    drafts: bool,
+) -> None:
+    monkeypatch.setattr(prefix, "LEVELS", ((2, 2),))
+    draft_url = nano_draft_server.url if drafts else None
+    record = await prefix.run_on(nano_agent_server.url, draft_url, 1, 41 + drafts, Progress(disable=True))
+    (row,) = record["levels"]
+    assert list(record["servers"]) == ["agent", "draft"][: 1 + drafts]
+    assert row["slots"] is None
+    found = row["server"]
+    assert found["screenings"]["n"] == found["first_turns"]["n"] == row["queries"] == 8
+    assert found["screenings"]["share"] < found["first_turns"]["share"], "only screening has read the picture by then"
+    assert len(found["seconds"]) == prefix.PARTS
+    assert [draft["server"]["n"] for draft in record["drafts"]] == [2 * prefix.ASKED_AGAIN] * drafts
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(prefix.report(record))
+    assert f"{found['first_turns']['share']:.0%}" in console.export_text()
+
+
+async def test_a_server_that_does_not_tell_what_it_had_cached_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefix, "LEVELS", ((1, 1),))
+    async with ScriptedServer(Reply("<answer>7</answer>"), models=["mute"]) as server:
+        with pytest.raises(ConfigError, match="--enable-prompt-tokens-details"):
+            await prefix.run_on(server.url, None, 1, 31, Progress(disable=True))
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG"])

@@ -117,11 +117,14 @@ def train_reply(
     folder: Path,
     evaluate: Callable[[], str],
     rate: float = 1.2e-3,
+    slower: float = 2.0,
 ) -> None:
-    """Train a whole model on drawn batches, the vision tower at half the rate.
+    """Train a whole model on drawn batches.
 
     Args:
         reader: Stage 1's read-out; it is trained along, so that the tower keeps learning from dense labels.
+        rate: Of the language model, at its peak.
+        slower: How many times as slowly the vision tower learns. One that reads well is worn down by much more.
     """
     reply = Reply(model)
     vision = list(model.model.visual.parameters())
@@ -135,7 +138,7 @@ def train_reply(
         dense = dense_losses(reader, reader.read(tokens), labels)
         return {"reply": reply_loss(logits, packed), **{k: DENSE * v for k, v in dense.items()}}
 
-    groups = [{"params": vision + heads, "lr": rate / 2}, {"params": language, "lr": rate}]
+    groups = [{"params": vision + heads, "lr": rate / slower}, {"params": language, "lr": rate}]
     trainer.train(
         name,
         model,

@@ -71,7 +71,7 @@ def make(work: Path, out: Path, count: int) -> None:
     lessons = stages.agent_lessons(ZOOMING, ZOOMING, CODING)
     draw = stages.sampler("agent", encode, lessons, scenes, labels, BATCH["agent"])
     check_agent = lambda: stages.agent_accuracy(agent, encode, held_out)  # noqa: E731
-    stages.train_reply("agent", agent, reader, draw, STEPS["agent"], work, check_agent, rate=7e-4)
+    stages.train_reply("agent", agent, reader, draw, STEPS["agent"], work, check_agent, rate=7e-4, slower=8.0)
 
     replicas.first_alone(lambda: export_pair(draft, agent, tokenizer, out))
 

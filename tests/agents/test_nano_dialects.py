@@ -65,6 +65,16 @@ async def test_it_zooms_by_native_calls(parsing_server: EmbeddedServer) -> None:
     assert sum(bool(turn.crops) for _, run in found for turn in run.turns) >= COUNT - 1
 
 
+async def test_it_crops_by_code_of_its_own_in_a_sandbox(nano_agent_server: EmbeddedServer) -> None:
+    found = await runs(nano_agent_server, await dialect_of("thyme"))
+    assert right(found) >= COUNT - 3, "in code it is weaker about relative positions"
+    looked = [run for _, run in found if any("image.crop(" in turn.text for turn in run.turns)]
+    assert len(looked) >= COUNT - 1
+    assert all(run.whole for _, run in found)
+    for run in looked:
+        assert (run.turns[0].error, "part.png" in run.turns[0].observation) == (None, True)
+
+
 async def test_the_server_parses_its_native_calls(parsing_server: EmbeddedServer) -> None:
     dialect = await dialect_of("deepeyes-native")
     query = make_samples(1, 3, VALIDATION)[0].query()

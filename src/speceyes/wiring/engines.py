@@ -24,8 +24,8 @@ from speceyes.engines.wire import api_base
 from speceyes.errors import ConfigError, EngineProtocolError, EngineRefused
 from speceyes.imaging.resize import PixelLimits
 
-NANO_DIALECTS = ("deepeyes", "deepeyes-native")
-"""What the nano agent was taught to speak."""
+NANO_DIALECTS = ("deepeyes", "deepeyes-native", "thyme")
+"""What the nano agent was taught to speak; in code it is weaker about relative positions."""
 GGUF_SLOTS = 2
 GGUF_CONTEXT = 16_384
 _SAMPLE = 1 << 20
