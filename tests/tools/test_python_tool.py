@@ -137,7 +137,7 @@ async def test_a_thread_that_ends_the_interpreter_between_two_steps_is_told_at_t
         assert (await run.run({"code": late}, here)).error is None
         await asyncio.sleep(1.5)
         told = (await run.run({"code": "print(image_1.size)"}, here)).error or ""
-        assert "status 3" in told
+        assert "exit code 3" in told
         assert "was not run" in told
         assert (await run.run({"code": "print(image_1.size)"}, here)).text == "(64, 48)"
 

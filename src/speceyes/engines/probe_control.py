@@ -145,11 +145,16 @@ async def _until(
     return False
 
 
+def _names(line: str, metrics: tuple[str, ...]) -> bool:
+    """Whether a line is the value of one of these metrics, and not of one whose name only begins so."""
+    return line.startswith(metrics) and line.replace("{", " ").partition(" ")[0] in metrics
+
+
 async def _running(asker: Asker) -> int | None:
     """How many requests the server is working on or keeps waiting, by its metrics or its slots."""
     metrics = await asker.page("/metrics")
     if metrics is not None:
-        counts = [float(line.rpartition(" ")[2]) for line in metrics.splitlines() if line.startswith(_RUNNING)]
+        counts = [float(line.rpartition(" ")[2]) for line in metrics.splitlines() if _names(line, _RUNNING)]
         if counts:
             return round(sum(counts))
     slots = await asker.page("/slots")

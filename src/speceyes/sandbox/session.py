@@ -136,15 +136,24 @@ class PipeSession:
     async def _start(self) -> None:
         with self._launcher.prepare() as launch:
             try:
-                self._process = await asyncio.create_subprocess_exec(
-                    *launch.argv,
-                    stdin=PIPE,
-                    stdout=PIPE,
-                    stderr=PIPE,
-                    pass_fds=launch.descriptors,
-                    env=dict(launch.env),
-                    start_new_session=True,
+                spawning = asyncio.ensure_future(
+                    asyncio.create_subprocess_exec(
+                        *launch.argv,
+                        stdin=PIPE,
+                        stdout=PIPE,
+                        stderr=PIPE,
+                        pass_fds=launch.descriptors,
+                        env=dict(launch.env),
+                        start_new_session=True,
+                    )
                 )
+                try:
+                    self._process = await asyncio.shield(spawning)
+                except asyncio.CancelledError:
+                    # A command that is killed half started leaves children, and asyncio waits for their pipes. So it
+                    # comes up, which is a matter of milliseconds, and is ended as any other.
+                    self._process = await spawning
+                    raise
             except OSError as error:
                 raise SandboxError(f"the sandbox cannot be started: {launch.argv[0]}: {error.strerror}") from error
         self._said = b""
