@@ -3,8 +3,8 @@
     python examples/own_tool.py
 
 `Box` is what the model named, already in pixels of the original; `Image` is that picture at full size. The first tool
-takes the place of the dialect's own zoom, under the name that the nano agent was trained to call. The second one it has
-never heard of: a larger model finds it in the tools of each request, and calls it when it helps.
+takes the place of the dialect's own zoom, under the name that the nano agent was trained to call. The second one is for
+a larger model, which finds it in the tools of each request and calls it when it helps; the nano agent is confused by it.
 """
 
 import asyncio
@@ -41,7 +41,8 @@ async def look_up(plate: str, country: str = "DE") -> dict:
 
 
 async def main() -> None:
-    async with Agent.nano(tools=[zoom, look_up]) as agent:
+    print("for a larger model:", look_up.schema["function"]["name"])
+    async with Agent.nano(tools=[zoom]) as agent:
         print("tools:", ", ".join(schema["function"]["name"] for schema in agent.dialect.tools))
         for scene in map(make_scene, (1, 2, 5)):
             sign = next(sign for sign in scene.signs if sign.small)

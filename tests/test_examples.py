@@ -132,7 +132,7 @@ class TestExamples:
 
     def test_own_tool(self, tmp_path: Path) -> None:
         said = run(tmp_path, EXAMPLES / "own_tool.py")
-        assert said.startswith("tools: image_zoom_in_tool, look_up\n")
+        assert said.startswith("for a larger model: look_up\ntools: image_zoom_in_tool\n")
         asked = re.findall(r"\(it is (\d)\)\n((?: +looks for the .* at \[.*\]\n)+) +(\S*) \((\w+)\)", said)
         assert [finish for *_, finish in asked] == ["answered"] * 3
         assert sum(digit == answer for digit, _, answer, _ in asked) >= 2

@@ -339,7 +339,7 @@ def _fields(prompts: Prompts) -> dict[str, str]:
 
 
 async def test_the_nano_pair_opens_and_closes() -> None:
-    chosen = settings(gate__threshold=1.0, funnel__stateless=2, funnel__loops=1)
+    chosen = settings(gate__threshold=1.0, funnel__stateless=2, funnel__loops=1, agent__copies=1)
     async with open_funnel(chosen) as funnel:
         draft, agent = funnel.draft, funnel.agent
         assert (draft.engine.model, agent.engine.model) == ("nano-draft", "nano-agent")

@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 import pytest
-from made_workloads import FOUR, lifelike, query
+from made_workloads import FOUR, lifelike
 
 from speceyes.errors import ConfigError
 from speceyes.evals.simulation import (
@@ -14,6 +14,7 @@ from speceyes.evals.simulation import (
     Closed,
     Limits,
     Open,
+    QueryTimes,
     Scenario,
     Search,
     Servers,
@@ -128,7 +129,7 @@ def test_the_json_is_strict_and_says_what_was_done() -> None:
 
 def test_auto_is_not_called_overloaded_where_it_leaves_speculation_off() -> None:
     """Every draft is refused: the paper's order needs more than these servers have, the agent alone does not."""
-    refused = Workload((query(0.3, 0.1, 1.0, let=True, passed=False),) * 20)
+    refused = Workload((QueryTimes(0.3, 0.1, 1.0, 1.0, True, False),) * 20)
     one = Servers(1, BatchingCurve.cpu())
     found = run(refused, Scenario(System.AUTO, one, one, Open(0.85), queries=4000))
     assert not found.simulated.overloaded
