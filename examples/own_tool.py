@@ -4,7 +4,7 @@
 
 `Box` is what the model named, already in pixels of the original; `Image` is that picture at full size. The first tool
 takes the place of the dialect's own zoom, under the name that the nano agent was trained to call. The second one is for
-a larger model, which finds it in the tools of each request and calls it when it helps; the nano agent is confused by it.
+a larger model, which finds it in the tools of each request and calls it when it helps; it confuses the nano agent.
 """
 
 import asyncio
