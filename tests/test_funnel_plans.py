@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scripted_funnel import CALL, TORN, agent_script, funnel_over, is_screening, query
+from scripted_funnel import TORN, agent_script, funnel_over, is_screening, query
 from speceyes.engines.script import Hang, Outcome, Reply, Status
 from speceyes.errors import DeadlineExceeded
 from speceyes.events import Decided, Event, TextStreamed, TurnEnded
@@ -234,21 +234,26 @@ def _number(request: dict[str, Any]) -> int:
     return int(text.split()[1].rstrip("?"))
 
 
-async def test_what_a_hedge_thinks_and_does_is_told_in_its_order_and_only_where_it_counts() -> None:
-    """The draft is refused once the agent's second turn has begun: until then nothing of its run may be heard."""
-    loop = (Reply(CALL),)
+def drafted_late(draft: Outcome, second_turn: Outcome) -> tuple[Any, Any]:
+    """Scripts of a draft that is not written before the agent's second turn has begun, and of that agent."""
     begun = asyncio.Event()
 
-    async def draft(request: dict[str, Any], n: int) -> Outcome:
+    async def small(request: dict[str, Any], n: int) -> Outcome:
         await begun.wait()
-        return UNSURE
+        return draft
 
-    def agent(request: dict[str, Any], n: int) -> Outcome:
+    def large(request: dict[str, Any], n: int) -> Outcome:
         if not is_screening(request) and len(request["messages"]) > 2:
             begun.set()
-            return Reply("<think>now I see</think><answer>agent says")
-        return agent_script(0.1, loop)(request, n)  # type: ignore[return-value]
+            return second_turn
+        return agent_script()(request, n)  # type: ignore[return-value]
 
+    return small, large
+
+
+async def test_what_a_hedge_thinks_and_does_is_told_in_its_order_and_only_where_it_counts() -> None:
+    """The draft is refused once the agent's second turn has begun: until then nothing of its run may be heard."""
+    draft, agent = drafted_late(UNSURE, Reply("<think>now I see</think><answer>agent says"))
     events: list[Event] = []
     async with funnel_over(draft, agent, planner=Fixed(Plan.HEDGED)) as (funnel, _, _large):
         answer = await funnel.answer(query(), listen=events.append)
@@ -261,18 +266,7 @@ async def test_what_a_hedge_thinks_and_does_is_told_in_its_order_and_only_where_
 
 
 async def test_of_a_hedge_that_is_thrown_away_no_turn_is_told() -> None:
-    waits = asyncio.Event()
-
-    async def draft(request: dict[str, Any], n: int) -> Outcome:
-        await waits.wait()
-        return SURE
-
-    def agent(request: dict[str, Any], n: int) -> Outcome:
-        if not is_screening(request) and len(request["messages"]) > 2:
-            waits.set()
-            return Hang()
-        return agent_script()(request, n)  # type: ignore[return-value]
-
+    draft, agent = drafted_late(SURE, Hang())
     events: list[Event] = []
     async with funnel_over(draft, agent, planner=Fixed(Plan.HEDGED)) as (funnel, small, large):
         answer = await funnel.answer(query(), listen=events.append)

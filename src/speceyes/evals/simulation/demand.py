@@ -62,11 +62,9 @@ def demand(plan: Plan, workload: Workload) -> Demand:
     also takes what of the draft has not been done yet: that has read the picture.
     """
     look, s, d, alone, after, let, passed, closer, passed_closer = _columns(workload)
-    nothing, accepted = np.zeros_like(s), let & passed
     if plan is Plan.OFF:
-        return Demand(look + alone, nothing, alone)
-    if plan is Plan.NO_SCREEN:
-        accepted = passed
+        return Demand(look + alone, np.zeros_like(s), alone)
+    accepted = passed if plan is Plan.NO_SCREEN else let & passed
     closer = np.where(accepted, 0.0, closer)
     done = accepted | passed_closer
     if plan is Plan.NO_SCREEN:
